@@ -1,0 +1,155 @@
+"""Each hyperparameter of the native trainer once: default, legal range, unit, what it does."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+#: Changes whenever the same (environment, params, seed) would end with other weights.
+SEMANTICS = 1
+
+
+class ConfigError(ValueError):
+    """A hyperparameter that the trainer cannot take; `key` names it."""
+
+    def __init__(self, key: str, message: str):
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """What is legal for one hyperparameter. Numbers have `low` and `high` (both legal), words have `choices`."""
+
+    name: str
+    table: str  # the table of a study file it stands in: net, train or environment
+    default: Any
+    what: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple = ()
+    unit: str = ""
+    multiple: int = 1  # integers only: legal values are multiples of this
+
+    @property
+    def kind(self) -> type:
+        """`bool`, `int`, `float` or `str`."""
+        return float if self.default is None else type(self.default)
+
+    def legal(self) -> str:
+        """What is legal, in words, for an error message."""
+        if self.kind is bool:
+            return "true or false"
+        if self.choices:
+            return "one of " + ", ".join(map(repr, self.choices))
+        kind = "a whole number" if self.kind is int else "a number"
+        span = f"from {self.low:g} to {self.high:g}" if self.low is not None else ""
+        multiple = f", a multiple of {self.multiple}" if self.multiple > 1 else ""
+        return f"{kind} {span}{multiple}".strip()
+
+    def check(self, value: Any) -> Any:
+        """`value` in the type of the default; ConfigError where it is not legal."""
+        error = ConfigError(self.name, f"{self.name!r} is {value!r}; legal is {self.legal()}")
+        if value is None:
+            if self.default is None:
+                return None
+            raise error
+        if self.kind is bool:
+            if not isinstance(value, bool):
+                raise error
+            return value
+        if self.kind is str:
+            if value not in self.choices:
+                raise error
+            return value
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise error
+        if self.kind is int and value != int(value):
+            raise error
+        value = self.kind(value)
+        if self.low is not None and not self.low <= value <= self.high:  # also refuses nan
+            raise error
+        if self.multiple > 1 and value % self.multiple:
+            raise error
+        return value
+
+
+
+
+H = Hyperparameter
+_ALL = [
+    # -- the network ------------------------------------------------------------------------------------
+    H("hidden", "net", 16, "width of each recurrent layer", 8, 512, unit="units", multiple=8),
+    H("layers", "net", 1, "recurrent layers", 1, 8),
+    H("cell", "net", "mingru", "the recurrent cell", choices=("mingru",)),
+    H("constant_input", "net", True, "one more input that is always 1, in place of biases"),
+    H("normalise_inputs", "net", "bounds", "how quantities are standardised; flags pass as they are",
+      choices=("bounds", "moments", "none")),
+    # -- the rollout ------------------------------------------------------------------------------------
+    H("envs", "train", 128, "copies of the environment that act side by side", 4, 4096, multiple=4),
+    H("horizon", "train", 64, "env steps per environment and iteration", 4, 1024, unit="env steps"),
+    H("reward_clip", "train", 1.0, "rewards are clipped to plus or minus this; 0: not at all", 0, 1e6),
+    H("reward_scale", "train", 1.0, "rewards are multiplied by this, before clipping", 1e-6, 1e6),
+    # -- advantages -------------------------------------------------------------------------------------
+    H("gamma", "train", 0.98, "discount per env step", 0, 1),
+    H("gae_lambda", "train", 0.9, "lambda of generalised advantage estimation", 0, 1),
+    H("vtrace", "train", False, "clip importance ratios inside the advantages, recomputed before every minibatch"),
+    H("rho_clip", "train", 1.0, "V-trace: highest importance ratio of a temporal difference", 0.1, 10),
+    H("trace_clip", "train", 1.0, "V-trace: highest importance ratio of the trace", 0.1, 10),
+    H("normalise_advantages", "train", True, "standardise advantages within each minibatch"),
+    H("priority", "train", 0.0, "exponent of a sequence's summed advantage in its chance to be drawn; 0: each once", 0, 2),
+    H("priority_correction", "train", 0.5, "exponent of the weight that corrects prioritised draws", 0, 1),
+    # -- the loss ---------------------------------------------------------------------------------------
+    H("epochs", "train", 2, "passes over each rollout", 1, 16),
+    H("minibatches", "train", 4, "gradient steps per epoch; divides envs", 1, 256),
+    H("clip", "train", 0.3, "PPO's clip of the importance ratio", 0.01, 10),
+    H("value_coefficient", "train", 2.0, "weight of the value loss", 0, 100),
+    H("value_clip", "train", 0.0, "clip of the value around the old one; 0: not at all", 0, 1e6),
+    H("entropy_coefficient", "train", 0.014, "weight of the entropy bonus", 0, 10),
+    # -- the optimizer ----------------------------------------------------------------------------------
+    H("optimizer", "train", "muon", "who turns gradients into steps", choices=("muon", "adam")),
+    H("learning_rate", "train", 0.01, "step size", 1e-7, 10),
+    H("momentum", "train", 0.8, "momentum (Muon's Nesterov momentum, Adam's beta 1)", 0, 0.9999),
+    H("second_momentum", "train", 0.999, "Adam's beta 2", 0, 0.999999),
+    H("adam_epsilon", "train", 1e-8, "Adam's epsilon", 1e-16, 1),
+    H("gradient_norm", "train", 2.0, "the global gradient norm is clipped to this; 0: not at all", 0, 1e6),
+    H("anneal_steps", "train", 0, "env steps over which the learning rate falls linearly to 0.1 of itself; 0: constant",
+      0, 10**12, unit="env steps"),
+    # -- when a solve is tried --------------------------------------------------------------------------
+    H("try_from", "train", None, "a solve is tried when training episodes average this; absent: the solve's mean_return",
+      -1e9, 1e9),
+]
+del H
+
+#: name -> Hyperparameter, in the order of this file.
+HYPERPARAMETERS: dict[str, Hyperparameter] = {h.name: h for h in _ALL}
+
+
+def closest(name: str, names) -> str:
+    """` Did you mean 'x'?` where a legal name is close, else an empty string."""
+    found = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def complete(params: dict, environment: dict[str, Hyperparameter]) -> dict[str, Any]:
+    """All hyperparameters, with defaults where `params` is silent, each checked.
+
+    `environment` holds the hyperparameters of the environment (see `environments.Environment.params`).
+    The result has the keys of HYPERPARAMETERS and of `environment`. Raises ConfigError.
+    """
+    legal = {**HYPERPARAMETERS, **environment}
+    for name in params:
+        if name not in legal:
+            raise ConfigError(name, f"{name!r} is not a hyperparameter.{closest(name, legal)}")
+    full = {name: h.check(params[name]) if name in params else h.default for name, h in legal.items()}
+    if illegal := combination(full):
+        raise ConfigError(*illegal)
+    return full
+
+
+def combination(full: dict[str, Any]) -> tuple[str, str] | None:
+    """(key, why) where values that are legal alone do not go together, else None."""
+    if full["envs"] % full["minibatches"]:
+        return "minibatches", f"'minibatches' {full['minibatches']} does not divide envs {full['envs']}"
+    return None

@@ -1,0 +1,90 @@
+// What differs between a CPU and a GPU: the only file that asks which one is compiled for.
+//
+// A function that works on many things takes a Block first and loops
+// `for (int i = b.lane; i < n; i += b.lanes)`. On the CPU a block has one lane, known at compile time, so such a loop
+// is a plain one; on a GPU one training run is one thread block. What lanes exchange lives in memory, and every lane
+// reaches every sync.
+#pragma once
+
+#ifdef __CUDACC__
+
+#define SWEEP_FN __host__ __device__ __forceinline__
+
+namespace sweep {
+
+using uint8 = unsigned char;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+using int64 = long long;
+
+struct Block {
+    int lane, lanes;
+    SWEEP_FN void sync() const {
+#ifdef __CUDA_ARCH__
+        __syncthreads();
+#endif
+    }
+};
+
+SWEEP_FN float bits_to_float(uint32 bits) {
+#ifdef __CUDA_ARCH__
+    return __uint_as_float(bits);
+#else
+    union { uint32 u; float f; } x; x.u = bits; return x.f;
+#endif
+}
+SWEEP_FN uint32 float_to_bits(float value) {
+#ifdef __CUDA_ARCH__
+    return __float_as_uint(value);
+#else
+    union { float f; uint32 u; } x; x.f = value; return x.u;
+#endif
+}
+SWEEP_FN float fma(float a, float b, float c) { return fmaf(a, b, c); }
+SWEEP_FN float square_root(float x) { return sqrtf(x); }
+SWEEP_FN double square_root(double x) { return sqrt(x); }
+
+}  // namespace sweep
+
+#else
+
+#define SWEEP_FN inline __attribute__((always_inline))
+
+namespace sweep {
+
+using uint8 = unsigned char;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+using int64 = long long;
+
+struct Block {
+    static constexpr int lane = 0, lanes = 1;
+    SWEEP_FN void sync() const {}
+};
+
+SWEEP_FN float bits_to_float(uint32 bits) { return __builtin_bit_cast(float, bits); }
+SWEEP_FN uint32 float_to_bits(float value) { return __builtin_bit_cast(uint32, value); }
+
+// a * b + c, rounded once where the processor can. Without FMA instructions (x86-64-v2) it is rounded twice: such a
+// build gives other weights than the rest, and says so in build_info().
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(SWEEP_SCALAR_FMA)
+constexpr bool has_fma = true;
+SWEEP_FN float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+constexpr bool has_fma = false;
+SWEEP_FN float fma(float a, float b, float c) { return a * b + c; }
+#endif
+SWEEP_FN float square_root(float x) { return __builtin_sqrtf(x); }
+SWEEP_FN double square_root(double x) { return __builtin_sqrt(x); }
+
+}  // namespace sweep
+
+#endif
+
+namespace sweep {
+
+SWEEP_FN float lowest(float a, float b) { return a < b ? a : b; }
+SWEEP_FN float highest(float a, float b) { return a > b ? a : b; }
+SWEEP_FN float clamp(float x, float low, float high) { return lowest(highest(x, low), high); }
+
+}  // namespace sweep
