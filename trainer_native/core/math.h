@@ -40,9 +40,10 @@ SWEEP_FN float exp(float x) {
 
 // 1 / (1 + e^-x), in [0, 1]; levels off at 1.6e-38.
 SWEEP_FN float sigmoid(float x) {
-    x = -87.0f > x ? -87.0f : x;  // in this order NaN stays NaN
-    x = 87.0f < x ? 87.0f : x;
-    return 1.0f / (1.0f + exp_of_moderate(-x));
+    float size = bits_to_float(float_to_bits(x) & ~sign_bit);
+    size = 87.0f < size ? 87.0f : size;  // in this order NaN stays NaN
+    float e = exp_of_moderate(-size);
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 // Natural logarithm; minus infinity for 0 (and what is below the normal numbers), NaN for less.
