@@ -1,0 +1,215 @@
+"""The `sweep` command: each command parses its options and calls one function."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+#: The errors that are a user's to mend: one line, exit status 2. Looked up by name, since importing them takes time.
+USER_ERRORS = {
+    "sweep.study": "StudyError",
+    "sweep.space": "SpaceError",
+    "sweep.store": "StoreError",
+    "sweep.samplers": "SamplerError",
+    "sweep.workers": "WorkerError",
+    "sweep.pages": "PageError",
+    "sweep.export": "ExportError",
+    "trainer_native.config": "ConfigError",
+    "trainer_native.environments": "HeaderError",
+}
+
+database = click.option("--db", "database", envvar="SWEEP_DB", default="sweep.db", metavar="FILE",
+                        help="The database; $SWEEP_DB, else sweep.db.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+within = click.option("--within", default=1.5, show_default=True, metavar="FACTOR",
+                      help="Recommend the smallest network whose restart ERT is within FACTOR of the fastest.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="solve-sweep", message="sweep %(version)s")
+def cli() -> None:
+    """Which network and hyperparameters solve an environment in the fewest seconds, and how small can the network be?
+
+    \b
+    sweep run breakout --budget 15m    search, measure the finalists again, write a report
+    sweep best breakout                what was found
+    sweep train breakout               train it
+    """
+
+
+@cli.command()
+@click.argument("study")
+@click.option("--budget", metavar="TIME", help="Wall-clock time of the search, as 90s, 15m or 2h.")
+@click.option("--verify", metavar="TIME", help="Wall-clock time of measuring finalists again.")
+@click.option("--run", "run_limit", metavar="TIME", help="A run that is unsolved by then is censored.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs side by side; one per core by default.")
+@click.option("--seed", default=0, show_default=True, help="Repeats the order of suggestions and seeds.")
+@click.option("--sampler", metavar="NAME", help="Who suggests trials: tpe, random, cmaes or gp.")
+@click.option("--ray", is_flag=False, flag_value="auto", metavar="[ADDRESS]", help="Run on a Ray cluster.")
+@click.option("--report", "--out", "folder", metavar="FOLDER", help="Where the report goes; STUDY-report by default.")
+@database
+@as_json
+def run(study, as_json, **options) -> None:
+    """Search, measure the finalists, write the report.
+
+    STUDY is a name (of ./studies, or one that ships) or a TOML file.
+
+    A study that was interrupted, or has run before, goes on where it was. Ctrl-C once: finish the runs in
+    flight, measure the finalists, report. Twice: stop now.
+    """
+    from sweep import commands
+
+    out(commands.run(study, **options), as_json, commands.ended)
+
+
+@cli.command()
+@database
+@as_json
+def ls(database, as_json) -> None:
+    """List the studies of the database."""
+    from sweep import commands
+
+    out(commands.studies(database), as_json, commands.studies_table)
+
+
+@cli.command()
+@click.argument("study")
+@within
+@database
+@as_json
+def show(study, within, database, as_json) -> None:
+    """Show what STUDY asks, how far it is, and its front."""
+    from sweep import commands
+
+    out(commands.show(database, study, within), as_json, commands.overview)
+
+
+@cli.command()
+@click.argument("study")
+@click.option("--max-parameters", type=click.IntRange(1), metavar="N", help="Only networks with at most N parameters.")
+@within
+@database
+@as_json
+def best(study, max_parameters, within, database, as_json) -> None:
+    """Show the recommended trial of STUDY and its front."""
+    from sweep import commands
+
+    out(commands.best(database, study, max_parameters, within), as_json, commands.recommendation)
+
+
+@cli.command()
+@click.argument("study")
+@click.option("--out", "folder", metavar="FOLDER", help="STUDY-report by default.")
+@database
+@as_json
+def report(study, folder, database, as_json) -> None:
+    """Write the report of STUDY: pages that work offline."""
+    from sweep import commands
+
+    out(commands.report(database, study, folder), as_json, lambda written: written["report"])
+
+
+@cli.command()
+@click.argument("study")
+@click.argument("file", required=False)
+@click.option("--trial", type=click.IntRange(0), metavar="N", help="This trial, not the recommended one.")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@database
+@as_json
+def export(study, file, trial, force, database, as_json) -> None:
+    """Write a trial of STUDY as TOML that `sweep train` takes.
+
+    FILE is STUDY-TRIAL.toml by default; - prints it.
+    """
+    from sweep import commands
+
+    out(commands.export_trial(database, study, trial, file, force), as_json, commands.exported)
+
+
+@cli.command()
+@click.argument("source", metavar="FILE|STUDY")
+@click.option("--trial", type=click.IntRange(0), metavar="N", help="This trial of STUDY, not the recommended one.")
+@click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
+@click.option("--max-seconds", default="10m", show_default=True, metavar="TIME", help="Stop unsolved by then.")
+@click.option("--out", "file", metavar="FILE", help="The weights; NAME-seedN.safetensors by default.")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@database
+@as_json
+def train(source, as_json, **options) -> None:
+    """Train an exported FILE, or a trial of STUDY."""
+    from sweep import commands
+
+    result = commands.train(source, **options)
+    out(result, as_json, commands.trained)
+    sys.exit(0 if result["status"] == "solved" else 1)
+
+
+@cli.command()
+@as_json
+def envs(as_json) -> None:
+    """List the environments, with the params of each."""
+    from sweep import commands
+
+    out(commands.environments(), as_json, commands.environments_table)
+
+
+@cli.command()
+@click.argument("study")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@database
+def rm(study, yes, database) -> None:
+    """Remove STUDY and all it holds from the database."""
+    from sweep import commands
+
+    click.echo(commands.remove(database, study, confirm=None if yes else click.confirm))
+
+
+@cli.command()
+@database
+@as_json
+def doctor(database, as_json) -> None:
+    """Show the machine, the installation and their faults."""
+    from sweep import doctor
+
+    facts = doctor.examine(database)
+    out(facts, as_json, doctor.text)
+    sys.exit(1 if facts["problems"] else 0)
+
+
+def out(value, as_json: bool, text) -> None:
+    """Print `value` as JSON, or as what `text` makes of it."""
+    from sweep import terminal
+
+    click.echo(terminal.dumps(value) if as_json else text(value))
+
+
+def _users(error: BaseException) -> bool:
+    """Whether `error` is one of USER_ERRORS: it can only be where its module is imported already."""
+    kinds = (getattr(sys.modules.get(module), name, None) for module, name in USER_ERRORS.items())
+    return any(kind is not None and isinstance(error, kind) for kind in kinds)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command's entry: exit status 0, 2 for a user's mistake, 1 with a traceback for ours, 130 after Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")
+    try:
+        status = cli(arguments, prog_name="sweep", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        status = 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("sweep: stopped", err=True)
+        status = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no traceback at exit either
+        status = 1
+    except Exception as error:
+        if not (isinstance(error, click.ClickException) or _users(error)):
+            raise
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        click.echo(f"sweep: {' '.join(message.split())}", err=True)
+        status = 2
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,238 @@
+"""What each command does, as functions from options to plain data, and the words that show the data to a person."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sweep import formats, terminal
+
+
+@contextlib.contextmanager
+def _open(database: str, create: bool = False) -> Iterator[Any]:
+    from sweep.store import Store
+
+    with contextlib.closing(Store(database, create=create, readonly=not create)) as store:
+        yield store
+
+
+def _collect(database: str, study: str) -> dict:
+    from sweep import results
+
+    with _open(database) as store:
+        return results.collect(store, study)
+
+
+# -- run, report ----------------------------------------------------------------------------------------
+
+
+def run(name: str, database: str, budget: str | None, verify: str | None, run_limit: str | None, workers: int | None,
+        seed: int, sampler: str | None, ray: str | None, folder: str | None) -> dict:
+    """Search, measure finalists, report: the study's front with its counts and the report's page."""
+    from sweep import engine, pages, results, study
+
+    question = study.load(name, budget=budget, verify=verify, run=run_limit, sampler=sampler)
+    view = terminal.View()
+    with _open(database, create=True) as store:
+        study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view)
+        data = results.collect(store, study_id)
+    page = pages.write_report(data, Path(folder or f"{question.name}-report"))
+    return {**_overview(data, 1.5), "report": str(page), "database": str(database)}
+
+
+def ended(value: dict) -> str:
+    """The last words of `sweep run`: what was found, where it is, how to go on."""
+    name = value["study"]
+    lines = [_counted(value), "", terminal.front(value), "", f"report     {value['report']}"]
+    if value["recommended"] is not None:
+        lines += [f"train it   sweep train {name}", f"export it  sweep export {name}"]
+    elif value["front"]:
+        trial = value["front"][-1]["trial"]
+        lines += ["Nothing is verified: at least 12 fresh seeds, at least 80% of them solved. More time with --verify,",
+                  f"or take a trial as it is: sweep export {name} --trial {trial}"]
+    return "\n".join(lines)
+
+
+def report(database: str, name: str, folder: str | None) -> dict:
+    """The report written again; its page."""
+    from sweep import pages
+
+    data = _collect(database, name)
+    return {"report": str(pages.write_report(data, Path(folder or f"{data['study']['name']}-report")))}
+
+
+# -- ls, show, best -------------------------------------------------------------------------------------
+
+
+def studies(database: str) -> list[dict]:
+    """Each study, newest first: name, trials, runs, solved, state and the recommended trial."""
+    from sweep import results
+
+    found = []
+    with _open(database) as store:
+        for row in store.studies():
+            best = results.best(results.collect(store, row["id"]))
+            pid = store.running(row["id"])
+            found.append({"study": row["name"], "id": row["id"], "newest": row["newest"], "hash": row["hash"],
+                          "trials": row["trials"], "runs": row["runs"], "solved": row["solved"],
+                          "state": "idle" if pid is None else f"running (pid {pid})",
+                          "opened": row["opened"], "recommended": _recommended(best)})
+    return found
+
+
+def _recommended(best: dict) -> dict | None:
+    return next((entry for entry in best["front"] if entry["trial"] == best["recommended"]), None)
+
+
+def studies_table(found: list[dict]) -> str:
+    """The studies as a table; an older one of the same name is marked."""
+    if not found:
+        return "No studies yet; `sweep run cartpole --budget 60s` makes one."
+    rows = []
+    for row in found:
+        best = row["recommended"]
+        what = [None] * 3
+        if best:
+            what = [best["trial"], formats.whole(best["parameters"]), formats.seconds(best["seconds"]["median"])]
+        solved = formats.percent(row["solved"] / row["runs"] if row["runs"] else None)
+        name = row["study"] if row["newest"] else f"{row['study']} (older)"
+        rows.append([name, row["trials"], row["runs"], solved, row["state"], *what])
+    return terminal.table(["study", "trials", "runs", "solved", "state", "best trial", "parameters", "median"], rows)
+
+
+def show(database: str, name: str, within: float) -> dict:
+    """What a study asks, its counts and its front."""
+    return _overview(_collect(database, name), within)
+
+
+def _overview(data: dict, within: float) -> dict:
+    from sweep import results
+
+    counts = data["counts"]
+    kept = ("trials", "runs", "training_seconds", "platform_seconds")
+    return {**results.best(data, within=within), "question": data["study"]["question"],
+            "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept}}
+
+
+def overview(value: dict) -> str:
+    """A study for a person: question, solve, counts, front."""
+    solve = value["definition"]["solve"]
+    head = f"{value['study']}: {value['question']}" if value["question"] else value["study"]
+    rule = (f"{value['env']} is solved by a mean return of {formats.param(solve['mean_return'])} over "
+            f"{solve['episodes']} fresh episodes, policy {solve['policy']}")
+    return "\n".join([head, rule, _counted(value), "", terminal.front(value)])
+
+
+def _counted(value: dict) -> str:
+    counts = value["counts"]
+    runs = ", ".join(f"{n} {status}" for status, n in counts["runs"].items() if n)
+    return (f"{counts['trials']} trials; runs: {runs or 'none'}\n"
+            f"{formats.duration(round(counts['training_seconds']))} of training, "
+            f"{formats.duration(counts['platform_seconds'])} of everything else")
+
+
+def best(database: str, name: str, max_parameters: int | None, within: float) -> dict:
+    """The front and the recommended trial, among networks of at most `max_parameters`."""
+    from sweep import results
+
+    return results.best(_collect(database, name), max_parameters=max_parameters, within=within)
+
+
+def recommendation(value: dict) -> str:
+    """The recommended trial with its params, below the front."""
+    found = _recommended(value)
+    if found is None:
+        return terminal.front(value) + "\nNothing is recommended: no trial of the front is verified."
+    params = terminal.table(["param", "value"], [(key, formats.param(v)) for key, v in found["params"].items()])
+    name = value["study"]
+    size = formats.whole(found["parameters"])
+    return (f"{terminal.front(value)}\n\ntrial {found['trial']}, {size} parameters\n{params}\n\n"
+            f"train it   sweep train {name} --trial {found['trial']}\n"
+            f"export it  sweep export {name} --trial {found['trial']}")
+
+
+# -- export, train --------------------------------------------------------------------------------------
+
+
+def export_trial(database: str, name: str, trial: int | None, file: str | None, force: bool) -> dict:
+    """A trial in a TOML file; the text itself where `file` is `-`."""
+    from sweep import export
+
+    data = _collect(database, name)
+    number = export.find(data, trial)["number"]
+    content = export.text(data, number)
+    if file == "-":
+        return {"trial": number, "file": None, "text": content}
+    path = export.write(file or f"{data['study']['name']}-{number}.toml", content.encode(), force)
+    return {"trial": number, "file": str(path), "text": content}
+
+
+def exported(value: dict) -> str:
+    """Where the file is and what takes it, or the text itself."""
+    if value["file"] is None:
+        return value["text"].rstrip("\n")
+    return f"{value['file']}\ntrain it   sweep train {value['file']}"
+
+
+def train(source: str, database: str, trial: int | None, seed: int, max_seconds: str, file: str | None,
+          force: bool) -> dict:
+    """One run in the foreground, and its weights in a file."""
+    from sweep import study, training
+
+    limit = study.parse_duration(max_seconds)
+    todo = training.load(source, trial, database)
+    path = Path(file or f"{Path(source).stem}-seed{seed}.safetensors")
+    print(f"{todo.env}, seed {seed}, at most {formats.duration(limit)}", file=sys.stderr)
+    return training.train(todo, seed, limit, path, force)
+
+
+def trained(value: dict) -> str:
+    """The curve, then how the run ended."""
+    from sweep import training
+
+    return f"{terminal.curve(value['curve'])}\n{training.summary(value)}"
+
+
+# -- envs, rm -------------------------------------------------------------------------------------------
+
+
+def environments() -> list[dict]:
+    """Each environment: name, observation size, actions, longest episode, source and params with their ranges."""
+    from trainer_native import environments
+
+    found = []
+    for name in environments.names():
+        env = environments.find(name)
+        shown = ("default", "low", "high", "unit")
+        params = {name: {key: getattr(p, key) for key in shown} for name, p in env.params.items()}
+        found.append({"env": env.name, "observation_size": env.observation_size, "actions": env.actions,
+                      "longest_episode": env.longest_episode, "source": str(env.source), "params": params})
+    return found
+
+
+def environments_table(found: list[dict]) -> str:
+    """The environments as a table."""
+    rows = []
+    for env in found:
+        params = ", ".join(f"{name} {formats.param(p['default'])} ({formats.param(p['low'])}–{formats.param(p['high'])})"
+                           for name, p in env["params"].items())
+        longest = formats.whole(env["longest_episode"])
+        rows.append([env["env"], env["observation_size"], env["actions"], longest, params or None])
+    return terminal.table(["environment", "inputs", "actions", "longest episode", "params"], rows)
+
+
+def remove(database: str, name: str, confirm: Callable[..., Any] | None) -> str:
+    """A study gone from the database, after `confirm` (a question to a person; it aborts on no)."""
+    from sweep.store import Store, StoreError
+
+    with contextlib.closing(Store(database, create=False)) as store:
+        row = store.find(name)
+        if confirm is not None:
+            if not sys.stdin.isatty():
+                raise StoreError(f"removing {name!r} needs a yes: run `sweep rm {name} --yes`")
+            runs = sum(store.counts(row["id"])["runs"].values())
+            confirm(f"Remove {name!r} with {runs} runs from {database}?", abort=True)
+        return f"{name}: {store.remove(row['id'])} runs removed"

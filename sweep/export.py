@@ -1,0 +1,199 @@
+"""A trial's params, and a run's weights, in files that `sweep train` and other tools read."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer_native import Solve, config, environments
+
+TOP = ("env", "solve", "net", "train", "environment", "published")
+PUBLISHED = ("study", "trial", "verified", "runs", "solved", "median_seconds", "restart_ert_seconds", "machine")
+
+
+class ExportError(ValueError):
+    """An exported file that cannot be read or written, in one line."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an exported file holds: enough to train the trial again, and what was measured of it."""
+
+    env: str
+    params: dict[str, Any]  # flat, all of them
+    solve: Solve
+    published: dict[str, Any]
+
+
+def text(data: dict, number: int) -> str:
+    """The TOML of trial `number` of a study (`data` as from `results.collect`), with every hyperparameter written out.
+
+    Defaults are written too, so that the file means the same when a later version has other defaults.
+    """
+    trial = find(data, number)
+    definition = data["study"]["definition"]
+    environment = environments.find(data["study"]["env"])
+    full = config.complete(trial["params"], environment.params)
+    tables: dict[str, dict] = {"solve": definition["solve"], "environment": {}, "net": {}, "train": {}}
+    for name, value in full.items():
+        known = config.HYPERPARAMETERS.get(name)
+        if value is not None:
+            tables[known.table if known else "environment"][name] = value
+    tables["published"] = published(data, trial)
+    lines = [f"# Trial {number} of the sweep study {data['study']['name']}: {trial['parameters']:,} parameters.",
+             "# `sweep train FILE` trains it to the solve; what was measured stands under [published].",
+             "", f"env = {_toml(data['study']['env'])}"]
+    for table, entries in tables.items():
+        if entries:
+            lines += ["", f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in entries.items())]
+    return "\n".join(lines) + "\n"
+
+
+def published(data: dict, trial: dict) -> dict[str, Any]:
+    """What was measured of a trial and where, flat; keys without a value are left out."""
+    summary = trial["verified"] or trial["search"] or {}
+    runs = trial["verification"] if trial["verified"] else trial["runs"]
+    times = summary.get("seconds") or {}
+    machine = (data["machines"][-1:] or [{}])[0]
+    about = machine.get("machine") or {}
+    values = {
+        "study": data["study"]["name"], "study_hash": data["study"]["hash"], "trial": trial["number"],
+        "parameters": trial["parameters"], "verified": bool(trial["is_verified"]),
+        "runs": summary.get("runs"), "solved": summary.get("solved"),
+        "median_seconds": times.get("median"), "median_low": times.get("low"), "median_high": times.get("high"),
+        "restart_ert_seconds": times.get("restart_ert"),
+        "median_env_steps": (summary.get("env_steps") or {}).get("median"),
+        "seeds": sorted({r["seed"] for r in runs}),
+        "machine": about.get("cpu"), "cores": about.get("cores"),
+        "build": (machine.get("build") or {}).get("isa"), "compiler": (machine.get("build") or {}).get("compiler"),
+        "measured": machine.get("started"),
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def find(data: dict, number: int | None) -> dict:
+    """The trial with this number, else the recommended one; ExportError where there is none."""
+    name = data["study"]["name"]
+    if number is None:
+        number = data["recommended"]
+        if number is None:
+            front = ", ".join(map(str, data["front"])) or "none has solved yet"
+            raise ExportError(f"study {name!r} has no verified trial; --trial N takes another, as of its front: {front}")
+    for trial in data["trials"]:
+        if trial["number"] == number:
+            return trial
+    raise ExportError(f"study {name!r} has no trial {number}; it has 0 to {len(data['trials']) - 1}")
+
+
+def read(path: str | Path) -> Exported:
+    """An exported file, checked; ExportError names the file, the table and the key."""
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ExportError(f"{path}: cannot be read: {why}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ExportError(f"{path}: not TOML: {error}") from None
+    for key in content:
+        if key not in TOP:
+            hint = " `sweep run` takes a study, and `sweep export` writes what `sweep train` takes." if key in (
+                "space", "budget", "sampler") else config.closest(key, TOP)
+            raise ExportError(f"{path}: {key!r} is not part of an exported trial.{hint}")
+    if not isinstance(content.get("env"), str):
+        raise ExportError(f"{path}: 'env' is missing; legal is the name of an environment, as in `sweep envs`")
+    for table in TOP[1:]:
+        if not isinstance(content.get(table, {}), dict):
+            raise ExportError(f"{path}: {table!r} has to be a table, written [{table}]")
+    environment = environments.find(content["env"])
+    params = {}
+    for table in ("net", "train", "environment"):
+        for key, value in content.get(table, {}).items():
+            known = {**config.HYPERPARAMETERS, **environment.params}
+            if key in known and known[key].table != table:
+                raise ExportError(f"{path} [{table}]: {key!r} belongs in [{known[key].table}]")
+            params[key] = value
+    try:
+        params = config.complete(params, environment.params)
+    except config.ConfigError as error:
+        raise ExportError(f"{path}: {error}") from None
+    return Exported(content["env"], params, _solve(path, content), content.get("published", {}))
+
+
+def _solve(path: Path, content: dict) -> Solve:
+    table = content.get("solve", {})
+    legal = ("mean_return", "episodes", "policy")
+    for key in table:
+        if key not in legal:
+            raise ExportError(f"{path} [solve]: {key!r} is not legal.{config.closest(key, legal)}")
+    mean_return, episodes, policy = table.get("mean_return"), table.get("episodes", 100), table.get("policy", "sampled")
+    if not isinstance(mean_return, (int, float)) or isinstance(mean_return, bool):
+        raise ExportError(f"{path} [solve]: 'mean_return' is {mean_return!r}; legal is a number")
+    if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
+        raise ExportError(f"{path} [solve]: 'episodes' is {episodes!r}; legal is a whole number from 1")
+    if policy not in ("sampled", "greedy"):
+        raise ExportError(f"{path} [solve]: 'policy' is {policy!r}; legal is 'sampled' or 'greedy'")
+    return Solve(float(mean_return), episodes, policy)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value)  # the shortest text that reads back as the same float
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def refuse_existing(path: str | Path, force: bool) -> None:
+    """ExportError where `path` exists (and `force` is not given) or cannot be written: said before anything runs."""
+    path = Path(path)
+    if path.is_dir():
+        raise ExportError(f"{path} is a folder; name a file")
+    if path.exists() and not force:
+        raise ExportError(f"{path} exists; --force replaces it")
+    if not path.parent.is_dir():
+        raise ExportError(f"{path}: the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise ExportError(f"{path}: the folder {path.parent} cannot be written")
+
+
+def write(path: str | Path, content: bytes, force: bool = False) -> Path:
+    """`content` at `path`, whole or not at all. The path; ExportError where it exists and `force` is not given."""
+    path = Path(path)
+    refuse_existing(path, force)
+    try:
+        handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(partial, 0o666 & ~_umask())
+            refuse_existing(path, force)
+            os.replace(partial, path)
+        finally:
+            Path(partial).unlink(missing_ok=True)
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_weights(path: str | Path, weights: dict, metadata: dict[str, Any], force: bool = False) -> Path:
+    """Weights as safetensors, with `metadata` (text as it is, all else as JSON) in the file's header."""
+    from safetensors.numpy import save
+
+    words = {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
+    return write(path, save(weights, metadata=words), force)

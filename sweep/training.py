@@ -1,0 +1,103 @@
+"""One training run in the foreground: watched, cancelled by Ctrl-C, its weights written with its config."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import trainer_native
+from sweep import export, formats
+from trainer_native import config, environments
+
+
+def load(source: str, trial: int | None, database: str) -> export.Exported:
+    """What to train: an exported file, or a trial of a study in the database (the recommended one by default)."""
+    if Path(source).is_file() or source.endswith(".toml"):
+        if trial is not None:
+            raise export.ExportError(f"--trial picks a trial of a study, and {source} is a file that holds one already")
+        return export.read(source)
+    from sweep import results, store
+
+    data = results.collect(store.Store(database, create=False, readonly=True), source)
+    found = export.find(data, trial)
+    definition = data["study"]["definition"]
+    environment = environments.find(data["study"]["env"])
+    return export.Exported(data["study"]["env"], config.complete(found["params"], environment.params),
+                           trainer_native.Solve(**definition["solve"]), export.published(data, found))
+
+
+def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, force: bool = False) -> dict[str, Any]:
+    """Train until the solve or `max_seconds` CPU seconds; how it ended, with `curve` [n, 4] and `weights`, a path.
+
+    Ctrl-C ends the run as a cap would, and what was learnt is written all the same.
+    """
+    export.refuse_existing(out, force)
+    environment = environments.find(exported.env)
+    if exported.published.get("environment_hash") not in (None, environment.source_hash):
+        print(f"{exported.env}: {environment.source} has changed since this was measured", file=sys.stderr)
+    control = np.array([max_seconds, 0.0])
+    ended: dict[str, Any] = {}
+
+    def work() -> None:
+        try:
+            ended["run"] = trainer_native.train(environment, exported.params, seed, exported.solve, max_seconds,
+                                                control=control)
+        except BaseException as error:
+            ended["error"] = error
+
+    thread = threading.Thread(target=work, name="training")
+    _watch(thread, control, max_seconds)
+    if "error" in ended:
+        raise ended["error"]
+    run = ended["run"]
+    result = {key: getattr(run, key) for key in (
+        "status", "reason", "seed", "parameters", "seconds", "cpu_seconds", "setup_seconds", "env_steps", "iterations",
+        "mean_return")}
+    result |= {"env": exported.env, "env_steps_per_second": run.env_steps / run.seconds if run.seconds else None,
+               "published": exported.published, "curve": run.curve, "weights": None}
+    if run.weights:
+        about = {"env": exported.env, "environment_hash": environment.source_hash, "params": exported.params,
+                 "solve": dataclasses.asdict(exported.solve), "seed": seed, "status": run.status, "env_steps": run.env_steps, "mean_return": run.mean_return,
+                 "semantics": config.SEMANTICS, "version": metadata.version("solve-sweep")}
+        result["weights"] = str(export.write_weights(out, run.weights, about, force))
+    return result
+
+
+def _watch(thread: threading.Thread, control: np.ndarray, max_seconds: float) -> None:
+    """Run the thread to its end, with the time on a terminal; Ctrl-C asks it to stop."""
+    shown = sys.stderr.isatty()
+    start = time.monotonic()
+    thread.start()
+    while thread.is_alive():
+        try:
+            thread.join(0.2 if shown else 1.0)
+            spent = time.monotonic() - start
+            if shown and thread.is_alive() and spent > 0.5:
+                print(f"\r\x1b[Ktraining, {formats.duration(round(spent))} of at most {formats.duration(max_seconds)}",
+                      end="", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            control[1] = 1.0
+    if shown:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def summary(result: dict[str, Any]) -> str:
+    """The end of a run in a few lines, beside what was published of its trial."""
+    lines = [f"{result['status']} ({result['reason']}) after {formats.seconds(result['seconds'])} and "
+             + f"{formats.short(result['env_steps'])} env steps, {formats.short(result['env_steps_per_second'])} a second"]
+    known = result["published"]
+    if known.get("median_seconds"):
+        span = f" ({formats.number(known['median_low'])} to {formats.number(known['median_high'])})" if (
+            "median_low" in known and "median_high" in known) else ""
+        lines.append(f"published: median {formats.seconds(known['median_seconds'])}{span}, {known['solved']} of "
+                     f"{known['runs']} seeds, on {known.get('machine', 'an unknown machine')}")
+    if result["weights"]:
+        lines.append(f"weights    {result['weights']}")
+    return "\n".join(lines)
