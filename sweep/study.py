@@ -1,0 +1,331 @@
+"""A study: from its TOML file and search space, every name and value checked, to a frozen Study."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweep import space, tomlfiles
+from sweep.tomlfiles import StudyError, folder, names, one_line, shown
+from trainer_native import config
+
+if TYPE_CHECKING:
+    from trainer_native.environments import Environment
+
+    from trainer_native import Solve
+
+__all__ = ["Budget", "Study", "StudyError", "folder", "load", "names", "parse_duration"]
+
+SAMPLERS = ("tpe", "random", "cmaes", "gp")
+POLICIES = ("sampled", "greedy")
+#: The tables that hold hyperparameters; a space has these alone.
+TABLES = ("net", "train", "environment")
+_STUDY_KEYS = ("env", "space", "sampler", "solve", "budget", *TABLES)
+_SOLVE_KEYS = ("mean_return", "episodes", "policy")
+_DURATIONS = '"90s", "15m", "1h30m"'
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a study may take. `seeds`: most seeds a trial can earn while searching."""
+
+    study_seconds: float = 900.0
+    verify_seconds: float = 600.0
+    run_seconds: float = 60.0
+    seeds: int = 8
+    max_env_steps: int | None = None  # of one run
+
+
+@dataclass(frozen=True)
+class Study:
+    """One question: an environment, a search space, when it is solved, and a budget."""
+
+    name: str
+    env: str  # a name, or the absolute path of a header: what the trainer takes
+    space: str | None
+    sampler: str
+    question: str  # the comment that begins the file, on one line
+    solve: Solve
+    budget: Budget
+    dimensions: dict[str, space.Dimension] = field(hash=False)  # those the files name, in order
+    environment: dict[str, config.Hyperparameter] = field(hash=False, repr=False)  # the environment's own
+    source_hash: str  # of the environment
+    trainer: str = "native"
+    source: Path | None = None
+
+    def definition(self) -> dict[str, Any]:
+        """What makes this study this study, as JSON holds it: not its name, budget, machine or sampler."""
+        return {
+            "env": Path(self.env).stem,
+            "source_hash": self.source_hash,
+            "dimensions": {name: self.dimensions[name].toml() for name in sorted(self.dimensions)},
+            "solve": {
+                "mean_return": float(self.solve.mean_return),
+                "episodes": int(self.solve.episodes),
+                "policy": self.solve.policy,
+            },
+            "trainer": self.trainer,
+            "semantics": config.SEMANTICS,
+        }
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the definition, 64 hexadecimal digits."""
+        canonical = json.dumps(self.definition(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def trial0(self) -> dict[str, Any]:
+        """params of trial 0: the trainer's defaults, or what the space holds nearest to them."""
+        defaults = {name: h.default for name, h in {**config.HYPERPARAMETERS, **self.environment}.items()}
+        return space.default_params(self.dimensions, {**defaults, "try_from": self.solve.mean_return})
+
+
+def load(
+    name_or_path: str | Path,
+    *,
+    budget: str | float | None = None,
+    verify: str | float | None = None,
+    run: str | float | None = None,
+    seeds: int | None = None,
+    env_steps: int | None = None,
+    sampler: str | None = None,
+) -> Study:
+    """The study of that name, or in that file. What is given here wins over its [budget] and sampler.
+
+    Durations are seconds or text such as "15m". Raises StudyError.
+    """
+    path = tomlfiles.find("studies", name_or_path)
+    where = shown(path)
+    content, question = tomlfiles.read(path)
+    _check_keys(content, _STUDY_KEYS, where, "a study")
+    environment, env = _environment(content, path)
+
+    named = {}
+    space_name = content.get("space")
+    if space_name is not None:
+        space_path = tomlfiles.find("spaces", _word(space_name, f"{where}: 'space'"), where, path)
+        space_content, _ = tomlfiles.read(space_path)
+        _check_keys(space_content, TABLES, shown(space_path), "a space")
+        named = _dimensions(space_content, environment, shown(space_path))
+    named |= _dimensions(content, environment, where)
+    dimensions = {name: dimension for name, (dimension, _) in named.items()}
+    if not space.searched(dimensions):
+        raise StudyError(
+            f"{where}: nothing to search; give [net], [train] or [environment] a list or a range, or start from a space: "
+            f"{', '.join(names('spaces'))}"
+        )
+    _check_combinations(dimensions, {name: place for name, (_, place) in named.items()}, where)
+
+    given = {"study": budget, "verify": verify, "run": run, "seeds": seeds, "env_steps": env_steps}
+    chosen = (content.get("sampler", "tpe"), f"{where}: 'sampler'") if sampler is None else (sampler, "--sampler")
+    return Study(
+        name=path.stem,
+        env=env,
+        space=space_name,
+        sampler=_one_of(*chosen, SAMPLERS),
+        question=question,
+        solve=_solve(content, where),
+        budget=_budget(content, where, {key: value for key, value in given.items() if value is not None}),
+        dimensions=dimensions,
+        environment=environment.params,
+        source_hash=environment.source_hash,
+        source=path,
+    )
+
+
+def parse_duration(value: str | float) -> float:
+    """Seconds of "90s", "15m", "1h30m", "2.5s", or of a number, which is seconds already. Raises StudyError."""
+    error = StudyError(f"{value!r} is not a duration; legal are such as {_DURATIONS}")
+    if isinstance(value, str):
+        value = " ".join(value.split())
+        number = r"(\d+(?:\.\d*)?|\.\d+)"
+        if re.fullmatch(number, value, re.ASCII):
+            return float(value)
+        found = re.fullmatch("".join(rf"(?:{number} ?{unit} ?)?" for unit in _SECONDS), value, re.ASCII)
+        parts = found.groups() if found else ()
+        value = sum(float(part) * size for part, size in zip(parts, _SECONDS.values()) if part) if any(parts) else None
+    if not space.is_finite(value) or value < 0:
+        raise error
+    return float(value)
+
+
+def _environment(content: dict, path: Path) -> tuple[Environment, str]:
+    """The environment, and how a Study names it."""
+    from trainer_native import environments
+
+    where, known = shown(path), environments.names()
+    if "env" not in content:
+        raise StudyError(f"{where}: 'env' is missing; legal are {', '.join(known)}, or the path of a header")
+    env = _word(content["env"], f"{where}: 'env'")
+    is_path = env.endswith(".h") or "/" in env or os.sep in env
+    if is_path:
+        header = Path(env).expanduser()
+        header = header if header.exists() else path.parent / header
+        if not header.is_file():
+            raise StudyError(f"{where}: 'env' is {env!r}; no such file")
+        env = str(header.absolute())
+    try:
+        return environments.find(env), env
+    except (environments.HeaderError, OSError) as error:
+        if is_path or env in known:
+            raise StudyError(f"{where}: 'env' is {env!r}: {one_line(error)}") from None
+    legal = ", ".join([*known, "or the path of a header"])
+    raise StudyError(f"{where}: {env!r} is not an environment.{config.closest(env, known)} Legal are {legal}")
+
+
+def _check_keys(content: dict, legal: tuple[str, ...], where: str, of_what: str) -> None:
+    """Refuses what stands at the top of a file and is not one of `legal`."""
+    for key, value in content.items():
+        if key in legal:
+            if key in ("solve", "budget", *TABLES) and not isinstance(value, dict):
+                raise StudyError(f"{where}: {key!r} is {space.text(value)}; legal is a table, [{key}]")
+        elif key in _HOMES:
+            raise StudyError(f"{where}: {key!r} belongs to {_HOMES[key]}")
+        else:
+            written = f"[{key}]" if isinstance(value, dict) else key
+            spelt = ", ".join(f"[{name}]" if name in ("solve", "budget", *TABLES) else name for name in legal)
+            raise StudyError(f"{where}: {written!r} is not a key of {of_what}.{config.closest(key, legal)} Legal are {spelt}")
+
+
+def _dimensions(content: dict, environment: Environment, where: str) -> dict[str, tuple[space.Dimension, str]]:
+    """name -> (dimension, file and table) of the hyperparameters in a file's tables."""
+    known = {**config.HYPERPARAMETERS, **environment.params}
+    found = {}
+    for table in TABLES:
+        for name, value in content.get(table, {}).items():
+            place = f"{where} [{table}]"
+            if name not in known and name in _HOMES:
+                raise StudyError(f"{place}: {name!r} belongs to {_HOMES[name]}")
+            if name not in known:
+                raise StudyError(f"{place}: {_not_a_hyperparameter(name, table, known, environment.name)}")
+            if known[name].table != table:
+                raise StudyError(f"{place}: {name!r} belongs to [{known[name].table}]")
+            try:
+                dimension = space.fit(space.parse(name, value, place), known[name], place)
+            except space.SpaceError as error:
+                raise StudyError(str(error)) from None
+            found[name] = (dimension, place)
+    return found
+
+
+def _not_a_hyperparameter(name: str, table: str, known: dict[str, config.Hyperparameter], env: str) -> str:
+    of_env = f" of {env}" if table == "environment" else ""
+    here = [other for other, h in known.items() if h.table == table]
+    hint = config.closest(name, here)
+    if not hint and (hint := config.closest(name, known)):
+        meant = hint.split("'")[1]
+        hint = f" Did you mean {meant!r} of [{known[meant].table}]?"
+    if not hint:
+        hint = f" Legal are {', '.join(here)}" if here else " It has none"
+    return f"{name!r} is not a hyperparameter{of_env}.{hint}"
+
+
+def _check_combinations(dimensions: dict[str, space.Dimension], places: dict[str, str], where: str) -> None:
+    """Refuses a space in which under a tenth of the combinations is legal."""
+    share, reasons = space.legal_share(dimensions)
+    if share >= space.LEAST_LEGAL:
+        return
+    key, why = reasons[0]
+    if share == 0 and len(reasons) == 1:
+        raise StudyError(f"{places.get(key, where)}: {why}")
+    raise StudyError(
+        f"{places.get(key, where)}: only {share:.1%} of the combinations of this space are legal, and at least "
+        f"{space.LEAST_LEGAL:.0%} must be; for example {why}"
+    )
+
+
+def _solve(content: dict, where: str) -> Solve:
+    import trainer_native
+
+    if "solve" not in content:
+        raise StudyError(f"{where}: [solve] is missing; legal is a table with mean_return, and maybe episodes and policy")
+    table, place = content["solve"], f"{where} [solve]"
+    _check_table(table, _SOLVE_KEYS, place)
+    if "mean_return" not in table:
+        raise StudyError(f"{place}: 'mean_return' is missing; legal is a number, the mean return that counts as solved")
+    mean_return = table["mean_return"]
+    if not space.is_finite(mean_return):
+        raise StudyError(f"{place}: 'mean_return' is {space.text(mean_return)}; legal is a number")
+    return trainer_native.Solve(
+        mean_return=float(mean_return),
+        episodes=_count(table.get("episodes", 100), f"{place}: 'episodes'"),
+        policy=_one_of(table.get("policy", "sampled"), f"{place}: 'policy'", POLICIES),
+    )
+
+
+def _budget(content: dict, where: str, given: dict[str, Any]) -> Budget:
+    """[budget], and over it what the command line gave."""
+    table = content.get("budget", {})
+    _check_table(table, tuple(_BUDGET), f"{where} [budget]")
+    fields = {}
+    for key, (name, check) in _BUDGET.items():
+        if key in table:
+            fields[name] = check(table[key], f"{where} [budget]: {key!r}")
+        if key in given:
+            fields[name] = check(given[key], "--budget" if key == "study" else f"--{key.replace('_', '-')}")
+    return Budget(**fields)
+
+
+def _check_table(table: dict, legal: tuple[str, ...], place: str) -> None:
+    for key in table:
+        if key not in legal and key in _HOMES:
+            raise StudyError(f"{place}: {key!r} belongs to {_HOMES[key]}")
+        if key not in legal:
+            raise StudyError(f"{place}: {key!r} is not legal here.{config.closest(key, legal)} Legal are {', '.join(legal)}")
+
+
+def _duration(value: Any, subject: str) -> float:
+    """Seconds. `subject` (file, table and key, or an option) begins the line of a StudyError; so in those below."""
+    try:
+        return parse_duration(value)
+    except StudyError:
+        raise StudyError(f"{subject} is {space.text(value)}; legal is a duration such as {_DURATIONS}") from None
+
+
+def _above_zero(value: Any, subject: str) -> float:
+    if (seconds := _duration(value, subject)) == 0:
+        raise StudyError(f"{subject} is {space.text(value)}; legal is a duration above zero")
+    return seconds
+
+
+def _count(value: Any, subject: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**63:
+        raise StudyError(f"{subject} is {space.text(value)}; legal is a whole number, at least 1")
+    return value
+
+
+def _one_of(value: Any, subject: str, legal: tuple[str, ...]) -> str:
+    if value not in legal:
+        hint = config.closest(value, legal) if isinstance(value, str) else ""
+        raise StudyError(f"{subject} is {space.text(value)}.{hint} Legal are {', '.join(legal)}")
+    return value
+
+
+def _word(value: Any, subject: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise StudyError(f"{subject} is {space.text(value)}; legal is a name or a path, in quotes")
+    return value
+
+
+#: Key of [budget] -> field of Budget, and what reads it.
+_BUDGET = {
+    "study": ("study_seconds", _above_zero),
+    "verify": ("verify_seconds", _duration),
+    "run": ("run_seconds", _above_zero),
+    "seeds": ("seeds", _count),
+    "env_steps": ("max_env_steps", _count),
+}
+
+#: Where a key that stands in the wrong place belongs.
+_HOMES = {
+    **{key: "the top of a study, before its first table" for key in ("env", "space", "sampler")},
+    **dict.fromkeys(_SOLVE_KEYS, "[solve]"),
+    **dict.fromkeys(_BUDGET, "[budget]"),
+    **{name: f"[{h.table}]" for name, h in config.HYPERPARAMETERS.items()},
+}
