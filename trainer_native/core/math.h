@@ -1,16 +1,16 @@
 // The elementary functions: our own polynomials, the same numbers on every processor with fused multiply-add.
 //
 // Branch-free, so that a plain loop over an array that calls one of them becomes vector code, and so that a lane of a
-// vector gives what a single call gives. No result depends on how denormal numbers are treated. Argument reduction is
-// that of Cephes (S. Moshier); the coefficients are weighted minimax fits of our own (largest error in units in the last
-// place: exp 1.0, log 0.9, sigmoid 2.4, tanh 1.4, sin and cos 1.6 up to |x| = 100). NaN gives NaN.
+// vector gives what a single call gives. No result depends on how denormal numbers are treated; NaN gives NaN. Argument
+// reduction is that of Cephes (S. Moshier), the coefficients are weighted minimax fits of our own. Largest error in
+// units in the last place: exp 1.0, log 0.9, sigmoid 2.4, tanh 1.4, sin and cos 1.6 up to |x| = 100.
 #pragma once
 
 #include "device.h"
 
 namespace sweep {
 
-// Adding this to a float below 2^22 in size rounds it to a whole number, whose two's complement is then in the low bits.
+// Adding this to a float below 2^22 in size rounds it to a whole number, in two's complement in the low bits.
 constexpr float rounding_magic = 0x1.8p23f;
 // ln 2 in two parts; 8 bits times the first is exact.
 constexpr float log2_high = 0.693359375f, log2_low = -2.12194440e-4f;
