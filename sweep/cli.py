@@ -9,10 +9,9 @@ import click
 
 #: The errors that are a user's to mend: one line, exit status 2. Looked up by name, since importing them takes time.
 USER_ERRORS = {
-    "sweep.study": "StudyError",
+    "sweep.tomlfiles": "StudyError",
     "sweep.space": "SpaceError",
-    "sweep.store": "StoreError",
-    "sweep.samplers": "SamplerError",
+    "sweep.values": "StoreError",
     "sweep.workers": "WorkerError",
     "sweep.pages": "PageError",
     "sweep.export": "ExportError",

@@ -217,8 +217,9 @@ def environments_table(found: list[dict]) -> str:
     """The environments as a table."""
     rows = []
     for env in found:
-        params = ", ".join(f"{name} {formats.param(p['default'])} ({formats.param(p['low'])}–{formats.param(p['high'])})"
-                           for name, p in env["params"].items())
+        params = ", ".join(
+            f"{name} {formats.param(p['default'])} ({formats.param(p['low'])} to {formats.param(p['high'])})"
+            for name, p in env["params"].items())
         longest = formats.whole(env["longest_episode"])
         rows.append([env["env"], env["observation_size"], env["actions"], longest, params or None])
     return terminal.table(["environment", "inputs", "actions", "longest episode", "params"], rows)

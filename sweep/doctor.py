@@ -12,7 +12,7 @@ from typing import Any
 
 from sweep import formats, machine
 
-NEEDED = ("click", "cmaes", "numpy", "optuna", "plotly", "safetensors", "sqlite-utils")
+NEEDED = ("click", "cmaes", "jinja2", "numpy", "optuna", "plotly", "safetensors", "sqlite-utils")
 OPTIONAL = {"ray": "cluster: runs on other machines", "cupy-cuda13x": "gpu", "torch": 'sampler = "gp"'}
 
 
@@ -55,7 +55,7 @@ def _build(problems: list[str]) -> dict[str, Any]:
         facts = {"built with": info["compiler"], "instruction sets": ", ".join(info["isas"]), "chosen": info["isa"],
                  "fused multiply-add": "yes" if info["fma"] else "no: other weights than elsewhere for the same seed",
                  "trainer semantics": info["semantics"], "environments": ", ".join(trainer_native.environments.names())}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         problems.append(f"the native trainer cannot be loaded: {error}")
         facts = {"built with": None}
     compiler = _compiler()
@@ -95,7 +95,7 @@ def _cache(problems: list[str]) -> str | None:
         from trainer_native import environments
 
         folder = Path(environments.cache_folder())
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         problems.append(f"no cache for built environments: {error}")
         return None
     existing = next(p for p in (folder, *folder.parents) if p.exists())

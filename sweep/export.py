@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweep import tomlfiles
 from trainer_native import Solve, config, environments
 
 TOP = ("env", "solve", "net", "train", "environment", "published")
@@ -82,8 +82,8 @@ def find(data: dict, number: int | None) -> dict:
     if number is None:
         number = data["recommended"]
         if number is None:
-            front = ", ".join(map(str, data["front"])) or "none has solved yet"
-            raise ExportError(f"study {name!r} has no verified trial; --trial N takes another, as of its front: {front}")
+            front = ", ".join(map(str, data["front"])) or "none has solved"
+            raise ExportError(f"study {name!r} has no verified trial; --trial takes any, as of its front: {front}")
     for trial in data["trials"]:
         if trial["number"] == number:
             return trial
@@ -91,15 +91,9 @@ def find(data: dict, number: int | None) -> dict:
 
 
 def read(path: str | Path) -> Exported:
-    """An exported file, checked; ExportError names the file, the table and the key."""
+    """An exported file, checked; an error names the file, the table and the key."""
     path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ExportError(f"{path}: cannot be read: {why}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ExportError(f"{path}: not TOML: {error}") from None
+    content, _ = tomlfiles.read(path)
     for key in content:
         if key not in TOP:
             hint = " `sweep run` takes a study, and `sweep export` writes what `sweep train` takes." if key in (

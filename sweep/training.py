@@ -49,7 +49,7 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
         try:
             ended["run"] = trainer_native.train(environment, exported.params, seed, exported.solve, max_seconds,
                                                 control=control)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
             ended["error"] = error
 
     thread = threading.Thread(target=work, name="training")
@@ -64,7 +64,8 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
                "published": exported.published, "curve": run.curve, "weights": None}
     if run.weights:
         about = {"env": exported.env, "environment_hash": environment.source_hash, "params": exported.params,
-                 "solve": dataclasses.asdict(exported.solve), "seed": seed, "status": run.status, "env_steps": run.env_steps, "mean_return": run.mean_return,
+                 "solve": dataclasses.asdict(exported.solve), "seed": seed, "status": run.status,
+                 "env_steps": run.env_steps, "mean_return": run.mean_return,
                  "semantics": config.SEMANTICS, "version": metadata.version("solve-sweep")}
         result["weights"] = str(export.write_weights(out, run.weights, about, force))
     return result
@@ -90,8 +91,9 @@ def _watch(thread: threading.Thread, control: np.ndarray, max_seconds: float) ->
 
 def summary(result: dict[str, Any]) -> str:
     """The end of a run in a few lines, beside what was published of its trial."""
+    speed = formats.short(result["env_steps_per_second"])
     lines = [f"{result['status']} ({result['reason']}) after {formats.seconds(result['seconds'])} and "
-             + f"{formats.short(result['env_steps'])} env steps, {formats.short(result['env_steps_per_second'])} a second"]
+             + f"{formats.short(result['env_steps'])} env steps, {speed} a second"]
     known = result["published"]
     if known.get("median_seconds"):
         span = f" ({formats.number(known['median_low'])} to {formats.number(known['median_high'])})" if (
