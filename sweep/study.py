@@ -165,7 +165,7 @@ def _environment(content: dict, path: Path) -> tuple[Environment, str]:
     env = _word(content["env"], f"{where}: 'env'")
     is_path = env.endswith(".h") or "/" in env or os.sep in env
     if is_path:
-        header = Path(env).expanduser()
+        header = Path(os.path.expanduser(env))
         header = header if header.exists() else path.parent / header
         if not header.is_file():
             raise StudyError(f"{where}: 'env' is {env!r}; no such file")
@@ -295,9 +295,9 @@ def _above_zero(value: Any, subject: str) -> float:
 
 
 def _count(value: Any, subject: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**63:
+    if not space.is_finite(value) or value != int(value) or not 1 <= value < 2**63:
         raise StudyError(f"{subject} is {space.text(value)}; legal is a whole number, at least 1")
-    return value
+    return int(value)
 
 
 def _one_of(value: Any, subject: str, legal: tuple[str, ...]) -> str:

@@ -33,7 +33,7 @@ def find(kind: str, name: str | Path, where: str = "", beside: Path | None = Non
     text = os.fspath(name)
     is_path = isinstance(name, Path) or text.endswith(".toml") or "/" in text or os.sep in text
     if is_path:
-        path = Path(text).expanduser()
+        path = Path(os.path.expanduser(text))  # unlike Path.expanduser, never raises
         places = [path, beside.parent / path] if beside else [path]
     else:
         places = [place / f"{text}.toml" for place in (Path(kind), folder(kind))]
