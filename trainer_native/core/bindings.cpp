@@ -1,0 +1,197 @@
+// The trainer's Python face: numbers in, a dict out, the GIL released while it trains.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "cores.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace sweep_core;
+
+namespace {
+
+using Floats = nb::ndarray<nb::numpy, float>;
+using ControlArray = nb::ndarray<double, nb::shape<2>, nb::c_contig, nb::device::cpu>;
+using WeightArray = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+bool runs_here(const std::string& isa) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (isa == "x86-64-v4") return __builtin_cpu_supports("x86-64-v4");
+    if (isa == "x86-64-v3") return __builtin_cpu_supports("x86-64-v3");
+    if (isa == "x86-64-v2") return __builtin_cpu_supports("x86-64-v2");
+#endif
+    return isa == "plain";
+}
+
+const Core& core_named(const std::string& isa) {
+    for (const CoreOf& of : built)
+        if (isa == of()->name) return *of();
+    throw nb::value_error(("no trainer was built for " + isa).c_str());
+}
+
+// An array that owns its floats.
+template <class T> nb::ndarray<nb::numpy, T> owned(std::vector<T>&& values, std::initializer_list<size_t> shape) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
+}
+
+Options options_from(const nb::dict& d) {
+    Options o = {};
+    const auto integer = [&](const char* name) { return nb::cast<int>(d[name]); };
+    const auto number = [&](const char* name) { return static_cast<float>(nb::cast<double>(d[name])); };
+    o.hidden = integer("hidden");
+    o.layers = integer("layers");
+    o.constant_input = nb::cast<bool>(d["constant_input"]);
+    const auto inputs = nb::cast<std::string>(d["normalise_inputs"]);
+    o.normalise_inputs = inputs == "bounds" ? 1 : inputs == "moments" ? 2 : 0;
+    o.envs = integer("envs");
+    o.horizon = integer("horizon");
+    o.epochs = integer("epochs");
+    o.minibatches = integer("minibatches");
+    o.reward_clip = number("reward_clip");
+    o.reward_scale = number("reward_scale");
+    o.gamma = number("gamma");
+    o.gae_lambda = number("gae_lambda");
+    o.vtrace = nb::cast<bool>(d["vtrace"]);
+    o.rho_clip = number("rho_clip");
+    o.trace_clip = number("trace_clip");
+    o.normalise_advantages = nb::cast<bool>(d["normalise_advantages"]);
+    o.priority = number("priority");
+    o.priority_correction = number("priority_correction");
+    o.clip = number("clip");
+    o.value_coefficient = number("value_coefficient");
+    o.value_clip = number("value_clip");
+    o.entropy_coefficient = number("entropy_coefficient");
+    o.muon = nb::cast<std::string>(d["optimizer"]) == "muon";
+    o.learning_rate = number("learning_rate");
+    o.momentum = number("momentum");
+    o.second_momentum = number("second_momentum");
+    o.adam_epsilon = number("adam_epsilon");
+    o.gradient_norm = number("gradient_norm");
+    o.anneal_steps = nb::cast<double>(d["anneal_steps"]);
+    o.try_from = number("try_from");
+    return o;
+}
+
+const Game* game_at(size_t address) { return reinterpret_cast<const Game*>(address); }
+const sweep::EnvironmentTable& table_of(const Game* game) { return *reinterpret_cast<const sweep::EnvironmentTable*>(game); }
+
+nb::object maybe(double value) { return std::isnan(value) ? nb::object(nb::none()) : nb::object(nb::float_(value)); }
+
+const char* name_of(Ending ending) {
+    switch (ending) {
+        case Ending::solved: return "solved";
+        case Ending::cap: return "cap";
+        case Ending::step_limit: return "step_limit";
+        case Ending::cancelled: return "cancelled";
+        case Ending::loss_not_finite: return "loss_not_finite";
+        case Ending::gradient_not_finite: return "gradient_not_finite";
+        case Ending::no_memory: break;
+    }
+    return "no_memory";
+}
+
+nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
+               double mean_return, int episodes, bool greedy, long long max_env_steps, ControlArray control) {
+    const Core& core = core_named(isa);
+    const Options o = options_from(options);
+    const Game* game = game_at(table);
+    const SolveRule rule = {static_cast<float>(mean_return), episodes, greedy};
+    const size_t size = table_of(game).observation_size;
+    std::vector<float> weights(core.parameters(game, o)), normaliser(2 * size);
+    Result r = {};
+    {
+        nb::gil_scoped_release released;
+        core.train(game, params.c_str(), o, seed, rule, max_env_steps, control.data(), weights.data(), normaliser.data(), r);
+    }
+    std::vector<double> curve(&r.curve[0][0], &r.curve[0][0] + 4 * r.points);
+    nb::dict d;
+    d["ending"] = name_of(r.ending);
+    d["seconds"] = r.seconds;
+    d["cpu_seconds"] = r.cpu_seconds;
+    d["setup_seconds"] = r.setup_seconds;
+    d["rollout_seconds"] = r.rollout_seconds;
+    d["update_seconds"] = r.update_seconds;
+    d["evaluation_seconds"] = r.evaluation_seconds;
+    d["env_steps"] = r.env_steps;
+    d["iterations"] = r.iterations;
+    d["evaluations"] = r.evaluations;
+    d["trigger_seconds"] = r.evaluations ? nb::object(nb::float_(r.trigger_seconds)) : nb::object(nb::none());
+    d["trigger_env_steps"] = r.evaluations ? nb::object(nb::int_(r.trigger_env_steps)) : nb::object(nb::none());
+    d["mean_return"] = maybe(r.mean_return);
+    d["best_return"] = maybe(r.best_return);
+    d["curve"] = owned(std::move(curve), {size_t(r.points), 4});
+    const size_t parameters = weights.size();
+    d["weights"] = owned(std::move(weights), {parameters});
+    d["normaliser"] = owned(std::move(normaliser), {2, size});
+    return d;
+}
+
+nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::dict options, WeightArray weights,
+                   WeightArray normaliser, unsigned long long seed, int episodes, bool greedy, ControlArray control) {
+    const Core& core = core_named(isa);
+    const Options o = options_from(options);
+    std::vector<double> returns(episodes);
+    long long env_steps;
+    {
+        nb::gil_scoped_release released;
+        env_steps = core.evaluate(game_at(table), params.c_str(), o, weights.data(), normaliser.data(), seed, episodes,
+                                  greedy, control.data(), returns.data());
+    }
+    return nb::make_tuple(env_steps, owned(std::move(returns), {size_t(episodes)}));
+}
+
+nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
+               WeightArray acting, WeightArray weights) {
+    const Core& core = core_named(isa);
+    const Options o = options_from(options);
+    const Game* game = game_at(table);
+    const size_t n = o.envs, t = o.horizon, h = o.hidden, l = o.layers;
+    const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
+    std::vector<float> observations(n * t * inputs), log_p(n * t), values((t + 1) * n), rewards(n * t), ended(n * t),
+        keep(n * t), advantages(n * t), ratios(n * t), states(l * n * h), gradient(core.parameters(game, o));
+    std::vector<int> actions(n * t);
+    Check out = {observations.data(), actions.data(), log_p.data(), values.data(), rewards.data(), ended.data(),
+                 keep.data(), advantages.data(), ratios.data(), states.data(), gradient.data(), 0.0};
+    core.check(game, params.c_str(), o, seed, acting.data(), weights.data(), out);
+    nb::dict d;
+    d["observations"] = owned(std::move(observations), {n, t, inputs});
+    d["actions"] = owned(std::move(actions), {t, n});
+    d["log_probabilities"] = owned(std::move(log_p), {t, n});
+    d["values"] = owned(std::move(values), {t + 1, n});
+    d["rewards"] = owned(std::move(rewards), {t, n});
+    d["ended"] = owned(std::move(ended), {t, n});
+    d["keep"] = owned(std::move(keep), {t, n});
+    d["advantages"] = owned(std::move(advantages), {t, n});
+    d["ratios"] = owned(std::move(ratios), {t, n});
+    d["first_states"] = owned(std::move(states), {l, n, h});
+    const size_t parameters = gradient.size();
+    d["gradient"] = owned(std::move(gradient), {parameters});
+    d["loss"] = out.loss;
+    return d;
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "The native trainer, once per instruction set; see trainer.py";
+    m.attr("compiler") = compiler;
+    m.def("instruction_sets", [] {
+        std::vector<std::string> names;
+        for (const CoreOf& of : built) names.push_back(of()->name);
+        return names;
+    }, "Names of the instruction sets that were built, the plainest first.");
+    m.def("runs_here", &runs_here, "isa"_a, "Whether this processor has the instruction set.");
+    m.def("has_fma", [](const std::string& isa) { return core_named(isa).has_fma != 0; }, "isa"_a);
+    m.def("train", &train);
+    m.def("evaluate", &evaluate);
+    m.def("check", &check);
+}

@@ -1,0 +1,191 @@
+// The trainer for one instruction set. Compiled once per instruction set, each time with another name for the namespace
+// `sweep` (-Dsweep=…), so that the linker never takes a function of one for that of another.
+#include "core.h"
+
+#include <cstdlib>
+#include <initializer_list>
+
+#include "run.h"
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+namespace {
+
+using namespace sweep;
+using sweep_core::Check;
+using sweep_core::Control;
+using sweep_core::Game;
+using sweep_core::Result;
+using sweep_core::SolveRule;
+
+const EnvironmentTable& table(const Game* game) { return *reinterpret_cast<const EnvironmentTable*>(game); }
+
+// One denormal mode and rounding for every run, whatever another library left in this thread.
+struct PlainFloats {
+#if defined(__SSE2__)
+    unsigned before = _mm_getcsr();
+    PlainFloats() { _mm_setcsr(0x1F80); }
+    ~PlainFloats() { _mm_setcsr(before); }
+#endif
+};
+
+// The memory of this thread's runs, kept from one to the next: pages are asked for once.
+struct Memory {
+    char* base = nullptr;
+    size_t size = 0;
+    ~Memory() { std::free(base); }
+
+    char* of(size_t needed) {
+        if (needed > size) {
+            std::free(base);
+            size = 0;
+            const size_t huge = size_t(1) << 21;
+            needed = (needed + huge - 1) & ~(huge - 1);
+            base = static_cast<char*>(std::aligned_alloc(huge, needed));
+            if (base) size = needed;
+        }
+        return base;
+    }
+};
+thread_local Memory memory;
+
+// Lays out twice: once to count, once in memory.
+template <class LayOut> bool in_memory(LayOut lay_out_in) {
+    Arena counting;
+    lay_out_in(counting);
+    Arena arena = {memory.of(counting.used)};
+    if (!arena.base) return false;
+    lay_out_in(arena);
+    return true;
+}
+
+// Between rows padded for the products and plain ones: [rows, columns] at distance `stride`.
+void each_matrix(const Shape& n, auto&& visit) {
+    visit(n.encoder(), n.inputs, n.hidden, n.hidden);
+    for (int l = 0; l < n.layers; l++) visit(n.layer(l), n.hidden, 3 * n.hidden, 3 * n.hidden);
+    visit(n.decoder(), n.hidden, n.actions + 1, n.outputs());
+}
+void unpad(const Shape& n, const float* weights, float* plain) {
+    each_matrix(n, [&](long at, int rows, int columns, int stride) {
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < columns; j++) *plain++ = weights[at + long(i) * stride + j];
+    });
+}
+void pad(const Shape& n, const float* plain, float* weights) {
+    for (long i = 0; i < n.weights(); i++) weights[i] = 0.0f;
+    each_matrix(n, [&](long at, int rows, int columns, int stride) {
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < columns; j++) weights[at + long(i) * stride + j] = *plain++;
+    });
+}
+
+long parameters(const Game* game, const Options& o) { return shape_of(table(game), o).parameters(); }
+
+void run_training(const Game* game, const void* params, const Options& o, unsigned long long seed, const SolveRule& rule,
+                  long long max_env_steps, Control control, float* weights, float* normaliser, Result& result) {
+    const double called = wall_seconds();
+    const PlainFloats plain;
+    RunMemory m;
+    if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, o, rule.episodes); })) {
+        result.ending = Ending::no_memory;
+        return;
+    }
+    train(m, o, seed, rule, max_env_steps, control, called, result);
+    unpad(m.player.shape, m.weights, weights);
+    const int size = table(game).observation_size;
+    for (int i = 0; i < size; i++) {
+        normaliser[i] = m.player.normaliser.scale[i];
+        normaliser[size + i] = m.player.normaliser.shift[i];
+    }
+}
+
+long long run_evaluation(const Game* game, const void* params, const Options& o, const float* weights,
+                         const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
+                         double* returns) {
+    const PlainFloats plain;
+    Player p = {};
+    p.game = &table(game);
+    p.params = params;
+    p.shape = shape_of(*p.game, o);
+    EvaluationRoom room;
+    float *padded_weights, *results;
+    if (!in_memory([&](Arena& a) {
+            take_normaliser(a, p, o.normalise_inputs == 2);
+            padded_weights = a.take<float>(p.shape.weights());
+            results = a.take<float>(episodes);
+            room = take_evaluation_room(a, p.shape, p.game->state_size, episodes);
+        }))
+        return -2;
+    const int size = p.game->observation_size;
+    for (int i = 0; i < size; i++) {
+        p.normaliser.scale[i] = normaliser[i];
+        p.normaliser.shift[i] = normaliser[size + i];
+    }
+    find_normalised_span(p);
+    pad(p.shape, weights, padded_weights);
+    const double start = cpu_seconds();
+    const auto stopped = [&] { return control[1] != 0.0 || cpu_seconds() - start > control[0]; };
+    const long steps = evaluate(p, padded_weights, seed, greedy != 0, room, results, stopped);
+    for (int i = 0; i < episodes; i++) returns[i] = results[i];
+    return steps;
+}
+
+void check(const Game* game, const void* params, const Options& o, unsigned long long seed, const float* acting,
+           const float* weights, Check& out) {
+    const PlainFloats plain;
+    RunMemory m;
+    Options whole = o;
+    whole.minibatches = 1;
+    whole.vtrace = 1;   // for the ratios
+    if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, whole, 1); })) return;
+    begin(m, whole, seed);
+    const Shape& n = m.player.shape;
+    RecentReturns recent = {m.recent, 1, 0};
+    pad(n, acting, m.weights);
+    // Two rollouts, so that the second starts in the middle of episodes and from states that are not zero.
+    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent);
+    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent);
+    const UpdateOptions u = update_options(whole);
+    advantages_of(Block{}, o.horizon, o.envs, o.gamma, o.gae_lambda, m.rollout.rewards, m.rollout.ended,
+                  m.rollout.values, nullptr, 1.0f, 1.0f, m.rollout.advantages);
+    for (int i = 0; i < o.envs; i++) m.update.order[i] = i;
+    gather_targets(m.rollout, u, m.update, m.update.order, o.envs, m.rollout.values);
+    if (o.normalise_advantages) normalise_advantages(m.update.targets.advantages, long(o.envs) * o.horizon);
+    pad(n, weights, m.weights);
+    out.loss = minibatch_gradient(n, u, m.weights, m.rollout, m.update, m.update.order, o.envs, true);
+    unpad(n, m.update.gradients, out.gradient);
+    const Rollout& r = m.rollout;
+    const long rows = long(o.envs) * o.horizon, states = long(n.layers) * o.envs * n.hidden;
+    for (long i = 0; i < rows; i++)
+        for (int j = 0; j < n.inputs; j++) out.observations[i * n.inputs + j] = r.observations[i * n.stride() + j];
+    const auto copy = [](auto* to, const auto* from, long count) {
+        for (long i = 0; i < count; i++) to[i] = from[i];
+    };
+    copy(out.actions, r.actions, rows);
+    copy(out.log_probabilities, r.log_probabilities, rows);
+    copy(out.values, r.values, rows + o.envs);
+    copy(out.rewards, r.rewards, rows);
+    copy(out.ended, r.ended, rows);
+    copy(out.keep, r.keep, rows);
+    copy(out.advantages, r.advantages, rows);
+    copy(out.first_states, r.first_states, states);
+    long row = 0;
+    for (int start = 0; start < o.envs; start += m.update.sequences)
+        for (int t = 0; t < o.horizon; t++)
+            for (int s = start; s < start + m.update.sequences && s < o.envs; s++)
+                out.ratios[long(t) * o.envs + s] = m.update.row_ratios[row++];
+}
+
+}  // namespace
+
+#define SWEEP_JOIN_(a, b) a##b
+#define SWEEP_JOIN(a, b) SWEEP_JOIN_(a, b)
+
+
+
+extern "C" const sweep_core::Core* SWEEP_JOIN(core_of_, sweep)() {
+    static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, run_training, run_evaluation, check};
+    return &core;
+}

@@ -1,0 +1,83 @@
+// What the bindings ask of a trainer built for one instruction set: plain structs and a table of functions.
+//
+// The bindings are compiled for every processor, the trainer once per instruction set; nothing but this crosses.
+#pragma once
+
+#include "environment.h"
+
+namespace sweep_core {
+
+struct Options {
+    int hidden, layers, constant_input, normalise_inputs;   // normalise_inputs: 0 none, 1 bounds, 2 moments
+    int envs, horizon, epochs, minibatches;
+    float reward_clip, reward_scale, gamma, gae_lambda;
+    int vtrace;
+    float rho_clip, trace_clip;
+    int normalise_advantages;
+    float priority, priority_correction;
+    float clip, value_coefficient, value_clip, entropy_coefficient;
+    int muon;
+    float learning_rate, momentum, second_momentum, adam_epsilon, gradient_norm;
+    double anneal_steps;
+    float try_from;
+};
+
+struct SolveRule {
+    float mean_return;
+    int episodes;
+    int greedy;
+};
+
+// [0]: CPU seconds after which the run is stopped; [1]: not 0: stop now. Read once per iteration, so others may write.
+using Control = const volatile double*;
+
+enum class Ending { solved, cap, step_limit, cancelled, loss_not_finite, gradient_not_finite, no_memory };
+
+constexpr int most_points = 128;
+
+struct Result {
+    Ending ending;
+    double seconds, cpu_seconds, setup_seconds, rollout_seconds, update_seconds, evaluation_seconds;
+    long long env_steps, iterations, parameters;
+    int evaluations;
+    double trigger_seconds;        // negative: never tried
+    long long trigger_env_steps;
+    double mean_return, best_return;   // NaN: no episode ended yet, or too few
+    int points;
+    double curve[most_points][4];  // cpu seconds, seconds, env steps, mean return
+};
+
+// Where `check` writes, [T, N] unless said otherwise.
+struct Check {
+    float* observations;   // [N, T, inputs]: as the network reads them
+    int* actions;
+    float *log_probabilities, *values /* [T + 1, N] */, *rewards, *ended, *keep, *advantages, *ratios;
+    float* first_states;   // [layers, N, H]
+    float* gradient;       // [parameters]
+    double loss;           // mean over the rollout
+};
+
+struct Game;      // an environment's table, which the trainer reads as sweep::EnvironmentTable
+
+struct Core {
+    const char* name;   // "x86-64-v3", "generic", ...
+    int has_fma;
+    // Floats of a network's weights as the functions below take them: each matrix [in, out] without padding, in order.
+    long (*parameters)(const Game* game, const Options& options);
+    // Trains until solved or stopped. weights [parameters] and normaliser [2, observation] (scale and shift of each
+    // input) receive the final ones.
+    void (*train)(const Game* game, const void* params, const Options& options, unsigned long long seed,
+                  const SolveRule& rule, long long max_env_steps, Control control, float* weights, float* normaliser,
+                  Result& result);
+    // `episodes` fresh episodes, each counted once: their returns. Gives the env steps; −1 where it was stopped, −2 where
+    // memory was short.
+    long long (*evaluate)(const Game* game, const void* params, const Options& options, const float* weights,
+                          const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
+                          double* returns);
+    // One rollout by `acting` weights, and the gradient of the loss over all of it at `weights`: what tests compare with
+    // a reference. Arrays as described in rollout.h; gradient and weights as [in, out] without padding.
+    void (*check)(const Game* game, const void* params, const Options& options, unsigned long long seed,
+                  const float* acting, const float* weights, Check& out);
+};
+
+}  // namespace sweep_core

@@ -1,0 +1,118 @@
+// Matrix products that keep a block of the result in registers.
+//
+// Each output accumulates over k in order, with one fused multiply-add per term. So neither the vector width nor the way
+// rows are grouped shows in a result: a batch equals its rows, a scan equals its steps, bit for bit.
+#pragma once
+
+#include "vector.h"
+
+namespace sweep {
+
+// How a product reads its left matrix: rows as they lie, or columns (the transposed matrix, without transposing it).
+enum class Left { rows, columns };
+// Whether the result is written, or added to what stands there (and then the sum starts from it).
+enum class Result { written, added };
+
+// One block of `Rows` by `Vectors` registers: C[Rows, Vectors * width] from k terms.
+template <class V, int Rows, int Vectors, Left left, Result result>
+SWEEP_FN void matmul_block(int terms, const float* a, long lda, const float* b, long ldb, float* c, long ldc) {
+    V sum[Rows][Vectors];
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < Vectors; j++)
+            sum[i][j] = result == Result::added ? load<V>(c + i * ldc + j * width<V>) : V{};
+    for (int k = 0; k < terms; k++) {
+        V row[Vectors];
+#pragma GCC unroll 4
+        for (int j = 0; j < Vectors; j++) row[j] = load<V>(b + k * ldb + j * width<V>);
+#pragma GCC unroll 16
+        for (int i = 0; i < Rows; i++) {
+            const V x = broadcast<V>(left == Left::rows ? a[i * lda + k] : a[k * lda + i]);
+#pragma GCC unroll 4
+            for (int j = 0; j < Vectors; j++) sum[i][j] = fma(x, row[j], sum[i][j]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < Vectors; j++) store(c + i * ldc + j * width<V>, sum[i][j]);
+}
+
+// All rows of one panel of columns, `Rows` at a time, then what is left in halves.
+template <class V, int Rows, int Vectors, Left left, Result result>
+inline void matmul_panel(int rows, int terms, const float* a, long lda, const float* b, long ldb, float* c, long ldc) {
+    const long step = left == Left::rows ? lda : 1;
+    int i = 0;
+    for (; i + Rows <= rows; i += Rows)
+        matmul_block<V, Rows, Vectors, left, result>(terms, a + i * step, lda, b, ldb, c + i * ldc, ldc);
+    if constexpr (Rows > 1)
+        if (i < rows)
+            matmul_panel<V, Rows / 2, Vectors, left, result>(rows - i, terms, a + i * step, lda, b, ldb, c + i * ldc, ldc);
+}
+
+// Rows of a block: enough sums in flight to hide the latency of a multiply-add, and all of them in registers, beside
+// `vectors` of the right matrix and one broadcast.
+constexpr int block_rows(int vectors, Left left) {
+    if (registers == 32) return vectors == 1 ? 12 : vectors == 2 ? 12 : 8;
+    return vectors == 1 ? (left == Left::rows ? 8 : 12) : vectors == 2 ? 6 : 4;
+}
+
+template <class V, Left left, Result result>
+inline int matmul_panels(int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb, float* c,
+                         long ldc, int j) {
+    constexpr int w = width<V>;
+    while (columns - j >= w) {
+        const int vectors = (columns - j) / w;
+        if (vectors == 3 || vectors >= 5) {
+            matmul_panel<V, block_rows(3, left), 3, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
+            j += 3 * w;
+        } else if (vectors >= 2) {
+            matmul_panel<V, block_rows(2, left), 2, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
+            j += 2 * w;
+        } else {
+            matmul_panel<V, block_rows(1, left), 1, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
+            j += w;
+        }
+    }
+    return j;
+}
+
+// C[rows, columns] = A[rows, terms] · B[terms, columns], row after row at distances lda, ldb, ldc (in floats).
+// Left::columns: A is given as its transpose, [terms, rows]. `columns` is a multiple of 8.
+template <Left left, Result result>
+inline void matmul_part(int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb, float* c,
+                        long ldc) {
+    int j = 0;
+    if constexpr (width<wide> > width<narrow>)
+        j = matmul_panels<wide, left, result>(rows, columns, terms, a, lda, b, ldb, c, ldc, j);
+    matmul_panels<narrow, left, result>(rows, columns, terms, a, lda, b, ldb, c, ldc, j);
+}
+
+template <Left left = Left::rows, Result result = Result::written>
+inline void matmul(int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb, float* c,
+                   long ldc) {
+    if constexpr (left == Left::rows) {
+        // A chunk of rows stays in the cache while the panels of B pass over it.
+        const int chunk = 96;
+        for (int i = 0; i < rows; i += chunk)
+            matmul_part<left, result>(rows - i < chunk ? rows - i : chunk, columns, terms, a + i * lda, lda, b, ldb,
+                                      c + i * ldc, ldc);
+    } else {
+        // The terms are the long side here (the rows of a minibatch): a chunk of them, added to what came before.
+        const int chunk = 128;
+        const int first = terms < chunk ? terms : chunk;
+        matmul_part<left, result>(rows, columns, first, a, lda, b, ldb, c, ldc);
+        for (int k = first; k < terms; k += chunk)
+            matmul_part<left, Result::added>(rows, columns, terms - k < chunk ? terms - k : chunk, a + k * lda, lda,
+                                             b + k * ldb, ldb, c, ldc);
+    }
+}
+
+// to[columns, rows] = the transpose of from[rows, columns].
+inline void transpose(int rows, int columns, const float* from, long from_stride, float* to, long to_stride) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) to[j * to_stride + i] = from[i * from_stride + j];
+}
+
+}  // namespace sweep

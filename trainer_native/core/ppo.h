@@ -1,0 +1,117 @@
+// PPO: advantages of a rollout, and the loss of a minibatch with its gradient.
+//
+// Schulman et al., "Proximal policy optimization" (arXiv 1707.06347); GAE: Schulman et al. (arXiv 1506.02438);
+// V-trace: Espeholt et al. (arXiv 1802.01561). A rollout's scalars are [T, N]: step t of environment n at t · N + n.
+#pragma once
+
+#include "policy.h"
+#include "optimizer.h"
+
+namespace sweep {
+
+struct LossOptions {
+    float clip, value_coefficient, value_clip, entropy_coefficient;
+};
+
+// Generalised advantages, backwards in time. values has a further row: V after the last step. ended: 1 where the episode
+// ended with that step (what a truncated one would still have earned is in its reward). ratios (V-trace) may be null.
+SWEEP_FN void advantages_of(Block b, int steps, int envs, float gamma, float lambda, const float* __restrict rewards,
+                            const float* __restrict ended, const float* __restrict values, const float* ratios,
+                            float rho_clip, float trace_clip, float* __restrict advantages) {
+    for (int t = steps - 1; t >= 0; t--) {
+        const long row = long(t) * envs;
+        for (int n = b.lane; n < envs; n += b.lanes) {
+            const long i = row + n;
+            const float goes_on = 1.0f - ended[i];
+            const float later = t + 1 < steps ? advantages[i + envs] : 0.0f;
+            float rho = 1.0f, trace = 1.0f;
+            if (ratios) {
+                rho = lowest(ratios[i], rho_clip);
+                trace = lowest(ratios[i], trace_clip);
+            }
+            const float delta = rho * (fma(gamma * goes_on, values[i + envs], rewards[i]) - values[i]);
+            advantages[i] = fma(gamma * lambda * goes_on * trace, later, delta);
+        }
+    }
+    b.sync();
+}
+
+// What the loss needs of each row of a minibatch, in the order of its rows.
+struct Targets {
+    int* actions;
+    float* log_probabilities;   // when acted
+    float* values;              // when acted
+    float* advantages;          // as used by the policy loss: normalised, weighted
+    float* returns;
+    float* ratios;              // out: importance ratios, or null
+    float* new_values;          // out, or null
+};
+
+// The loss summed over `rows` rows, and in place of the logits its gradient, divided by `total` rows. Losses pile up in
+// `sum`: one NaN shows.
+inline void loss_gradient(const Shape& n, const LossOptions& o, int rows, float total, float* logits, const Targets& y,
+                          Sum& sum) {
+    static_assert(Sum::lanes == chunk_rows);
+    Columns c;
+    const float share = 1.0f / total;
+    for (int start = 0; start < rows; start += chunk_rows) {
+        const int count = rows - start < chunk_rows ? rows - start : chunk_rows;
+        float* block = logits + long(start) * n.outputs();
+        read_columns(count, n.actions, block, n.outputs(), c);
+        int action[chunk_rows] = {};
+        float old[chunk_rows] = {}, advantage[chunk_rows] = {}, old_value[chunk_rows] = {}, target[chunk_rows] = {};
+        for (int i = 0; i < count; i++) {
+            action[i] = y.actions[start + i];
+            old[i] = y.log_probabilities[start + i];
+            advantage[i] = y.advantages[start + i];
+            old_value[i] = y.values[start + i];
+            target[i] = y.returns[start + i];
+        }
+        float chosen[chunk_rows], entropy[chunk_rows], ratio[chunk_rows], slope[chunk_rows], value_slope[chunk_rows];
+        for (int i = 0; i < chunk_rows; i++) chosen[i] = entropy[i] = 0.0f;
+        for (int a = 0; a < n.actions; a++)
+            for (int i = 0; i < chunk_rows; i++) {
+                const float log_p = c.log_probability(a, i);
+                const float p = c.weight[a][i] / c.sum[i];
+                c.logit[a][i] = log_p;
+                c.weight[a][i] = p;
+                chosen[i] = action[i] == a ? log_p : chosen[i];
+                entropy[i] = fma(-p, log_p, entropy[i]);
+            }
+        const float* value = c.logit[n.actions];
+        for (int i = 0; i < chunk_rows; i++) {
+            ratio[i] = exp(chosen[i] - old[i]);
+            const float free = advantage[i] * ratio[i];
+            const float clipped = advantage[i] * clamp(ratio[i], 1.0f - o.clip, 1.0f + o.clip);
+            slope[i] = free <= clipped ? -free * share : 0.0f;
+            const float error = value[i] - target[i];
+            const float move = value[i] - old_value[i];
+            const float bounded = old_value[i] + clamp(move, -o.value_clip, o.value_clip) - target[i];
+            const bool outside = move > o.value_clip || move < -o.value_clip;
+            const bool use_bound = o.value_clip > 0.0f && outside && bounded * bounded > error * error;
+            value_slope[i] = use_bound ? 0.0f : error * o.value_coefficient * share;
+            const float value_loss = 0.5f * (use_bound ? bounded * bounded : error * error);
+            const float loss = fma(o.value_coefficient, value_loss, -lowest(free, clipped)) - o.entropy_coefficient * entropy[i];
+            sum.lane[i] += i < count ? loss : 0.0f;
+        }
+        const float entropy_share = o.entropy_coefficient * share;
+        for (int a = 0; a < n.actions; a++)
+            for (int i = 0; i < chunk_rows; i++) {
+                const float p = c.weight[a][i];
+                const float chosen_here = action[i] == a ? 1.0f : 0.0f;
+                c.weight[a][i] = fma(slope[i], chosen_here - p, entropy_share * p * (c.logit[a][i] + entropy[i]));
+            }
+        for (int i = 0; i < count; i++) {
+            float* row = block + long(i) * n.outputs();
+            for (int a = 0; a < n.actions; a++) row[a] = c.weight[a][i];
+            row[n.actions] = value_slope[i];
+        }
+        if (y.ratios)
+            for (int i = 0; i < count; i++) {
+                y.ratios[start + i] = ratio[i];
+                y.new_values[start + i] = value[i];
+            }
+    }
+}
+
+}  // namespace sweep

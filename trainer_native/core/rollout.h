@@ -1,0 +1,192 @@
+// A rollout: N copies of an environment act for T steps, and everything an update needs is kept.
+#pragma once
+
+#include "core.h"
+#include "ppo.h"
+
+namespace sweep {
+
+// Hands out parts of one block of memory, each aligned to a cache line. With no base it only counts.
+struct Arena {
+    char* base = nullptr;
+    size_t used = 0;
+
+    template <class T> T* take(long count) {
+        T* at = base ? reinterpret_cast<T*>(base + used) : nullptr;
+        used += (size_t(count) * sizeof(T) + 63) & ~size_t(63);
+        return at;
+    }
+};
+
+// Returns of the episodes that ended last.
+struct RecentReturns {
+    float* values;   // [size], a ring
+    int size;
+    long ended;      // episodes so far
+
+    void add(float value) { values[ended++ % size] = value; }
+    bool full() const { return ended >= size; }
+    float mean() const {
+        const long count = full() ? size : ended;
+        return sum_of(values, count) / float(count);
+    }
+};
+
+struct Rollout {
+    // Carried from one rollout to the next: with the network's weights and the optimizer's moments, a run's whole state.
+    char* games;          // [N] environment states
+    Rng* game_rngs;       // [N]
+    Rng* action_rngs;     // [N]
+    float* states;        // [layers, N, H]
+    float* episode_return;   // [N], so far
+    // One rollout.
+    float* first_states;  // [layers, N, H]: where it started
+    float* observations;  // [N, T, stride]: whole sequences lie together
+    float* following;     // [N, stride]: what is seen after the last step
+    float* last_seen;     // [stride]: the final observation of a truncated episode
+    int* actions;         // [T, N], as all below
+    float* log_probabilities;
+    float* values;        // [T + 1, N]
+    float* rewards;       // scaled, clipped, with the bootstrap of truncated episodes
+    float* ended;         // 1: an episode ended with this step
+    float* keep;          // [T + 1, N]: 0: an episode begins with this step
+    float* advantages;
+    Outcome* outcomes;    // [N]
+};
+
+// Running moments of quantities whose bounds nobody knows: frozen within a rollout, then merged (Chan et al. 1979).
+struct Moments {
+    double count, gathered;   // rows behind the moments, and rows of this rollout
+    float* mean;        // [observation]
+    float* variance;    // [observation]
+    float* sum;         // [observation]: Σ (x − mean) of this rollout
+    float* squares;     // [observation]: Σ (x − mean)²
+};
+
+struct Player {
+    const EnvironmentTable* game;
+    const void* params;
+    Shape shape;
+    Normaliser normaliser;
+    Moments moments;      // mean is null where they are not used
+    float reward_scale, reward_clip, gamma;
+    bool greedy;
+};
+
+inline void set_normaliser_by_bounds(const Player& p, bool by_bounds) {
+    for (int i = 0; i < p.game->observation_size; i++) {
+        const Input in = p.game->inputs[i];
+        const float half = 0.5f * (in.high - in.low), middle = 0.5f * (in.high + in.low);
+        const bool bounded = by_bounds && !in.is_flag && half < 1e30f;
+        // A quantity that cannot vary is 0; one without bounds passes.
+        p.normaliser.scale[i] = !bounded ? 1.0f : half > 0.0f ? 1.73205081f / half : 0.0f;
+        p.normaliser.shift[i] = !bounded ? 0.0f : -middle * p.normaliser.scale[i];
+    }
+}
+
+inline void find_normalised_span(Player& p) {
+    p.normaliser.first = p.normaliser.last = 0;
+    for (int i = p.game->observation_size - 1; i >= 0; i--)
+        if (p.normaliser.scale[i] != 1.0f || p.normaliser.shift[i] != 0.0f) {
+            p.normaliser.first = i;
+            if (p.normaliser.last == 0) p.normaliser.last = i + 1;
+        }
+}
+
+inline void gather_moments(Player& p, const float* observations, long stride, int rows) {
+    const int size = p.game->observation_size;
+    p.moments.gathered += rows;
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < size; i++) {
+            const float d = observations[r * stride + i] - p.moments.mean[i];
+            p.moments.sum[i] += d;
+            p.moments.squares[i] = fma(d, d, p.moments.squares[i]);
+        }
+}
+
+// Takes what a rollout gathered into the moments, and the moments into the normaliser. Flags pass as they are.
+inline void merge_moments(Player& p) {
+    const double before = p.moments.count, rows = p.moments.gathered, after = before + rows;
+    for (int i = 0; i < p.game->observation_size; i++) {
+        const double shift = p.moments.sum[i] / rows;
+        const double spread = p.moments.squares[i] / rows - shift * shift;
+        const double variance = (p.moments.variance[i] * before + spread * rows) / after +
+                                shift * shift * before * rows / (after * after);
+        p.moments.mean[i] = float(p.moments.mean[i] + shift * rows / after);
+        p.moments.variance[i] = float(variance);
+        p.moments.sum[i] = p.moments.squares[i] = 0.0f;
+        if (p.game->inputs[i].is_flag) continue;
+        const float deviation = highest(square_root(highest(p.moments.variance[i], 0.0f)), 1e-3f);
+        p.normaliser.scale[i] = 1.0f / deviation;
+        p.normaliser.shift[i] = -p.moments.mean[i] / deviation;
+    }
+    p.moments.count = after;
+    p.moments.gathered = 0.0;
+    find_normalised_span(p);
+}
+
+inline void observe(Player& p, const char* games, float* observations, long stride, int rows) {
+    p.game->observe(games, p.params, observations, int(stride), rows);
+    if (p.moments.mean) gather_moments(p, observations, stride, rows);
+    normalise(p.normaliser, observations, stride, rows);
+}
+
+// Each layer's part of states that lie as [layers, copies, H], from copy `first`.
+inline void layer_pointers(const Shape& n, float* states, int copies, int first, float** pointers) {
+    for (int l = 0; l < n.layers; l++) pointers[l] = states + (long(l) * copies + first) * n.hidden;
+}
+
+constexpr int most_layers = 8;
+
+// The value of copy n's observation before its episode is reset: what a truncated episode would still have earned.
+inline float value_at_truncation(Player& p, const float* weights, const Rollout& r, int envs, int n,
+                                 const Activations& room) {
+    float* states[most_layers];
+    layer_pointers(p.shape, r.states, envs, n, states);
+    observe(p, r.games + long(n) * p.game->state_size, r.last_seen, p.shape.stride(), 1);
+    const float keep = 1.0f;
+    look(p.shape, weights, 1, r.last_seen, p.shape.stride(), &keep, states, nullptr, room);
+    return room.logits[p.shape.actions];
+}
+
+// T steps of N copies. `room` holds N rows of one forward pass.
+inline void play(Player& p, const float* weights, int envs, int steps, Rollout& r, const Activations& room,
+                 RecentReturns& recent) {
+    const Shape& n = p.shape;
+    const long stride = n.stride(), sequence = stride * steps;
+    float *states[most_layers];
+    layer_pointers(n, r.states, envs, 0, states);
+    const long state_floats = long(n.layers) * envs * n.hidden;
+    for (long i = 0; i < state_floats; i++) r.first_states[i] = r.states[i];
+    for (int i = 0; i < envs; i++) r.keep[i] = r.keep[long(steps) * envs + i];
+    for (int t = 0; t < steps; t++) {
+        const long row = long(t) * envs;
+        float* seen = r.observations + t * stride;
+        observe(p, r.games, seen, sequence, envs);
+        look(n, weights, envs, seen, sequence, r.keep + row, states, states, room);
+        choose(n, envs, room.logits, p.greedy, r.action_rngs, r.actions + row, r.log_probabilities + row, r.values + row);
+        p.game->step(r.games, p.params, r.actions + row, r.game_rngs, r.outcomes, envs);
+        for (int i = 0; i < envs; i++) {
+            const Outcome o = r.outcomes[i];
+            r.episode_return[i] += o.reward;
+            float reward = o.reward * p.reward_scale;
+            if (p.reward_clip > 0.0f) reward = clamp(reward, -p.reward_clip, p.reward_clip);
+            const bool ended = o.terminated || o.truncated;
+            r.ended[row + i] = ended ? 1.0f : 0.0f;
+            r.keep[row + envs + i] = ended ? 0.0f : 1.0f;
+            if (ended) {
+                if (!o.terminated) reward = fma(p.gamma, value_at_truncation(p, weights, r, envs, i, room), reward);
+                recent.add(r.episode_return[i]);
+                r.episode_return[i] = 0.0f;
+                p.game->reset(r.games + long(i) * p.game->state_size, p.params, r.game_rngs + i, 1);
+            }
+            r.rewards[row + i] = reward;
+        }
+    }
+    const long last = long(steps) * envs;
+    observe(p, r.games, r.following, stride, envs);
+    look(n, weights, envs, r.following, stride, r.keep + last, states, nullptr, room);
+    for (int i = 0; i < envs; i++) r.values[last + i] = room.logits[long(i) * n.outputs() + n.actions];
+}
+
+}  // namespace sweep

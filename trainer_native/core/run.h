@@ -1,0 +1,254 @@
+// One training run: from initial weights, iteration after iteration, to the solve or a limit.
+#pragma once
+
+#include <cmath>
+#include <ctime>
+
+#include "solve.h"
+#include "update.h"
+
+namespace sweep {
+
+using sweep_core::Ending;
+using sweep_core::Options;
+
+inline double seconds_of(clockid_t clock) {
+    timespec t;
+    clock_gettime(clock, &t);
+    return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+inline double wall_seconds() { return seconds_of(CLOCK_MONOTONIC); }
+inline double cpu_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
+
+// Everything a run owns, in one block of memory. What comes first is its state; the rest is room to work in.
+struct RunMemory {
+    float* weights;
+    Rng* order_rng;
+    float* recent;
+    Player player;
+    Rollout rollout;
+    UpdateRoom update;
+    EvaluationRoom evaluation;
+    Activations acting;
+    float* evaluated;   // [episodes]
+};
+
+inline Shape shape_of(const EnvironmentTable& game, const Options& o) {
+    return {game.observation_size + (o.constant_input ? 1 : 0), o.hidden, o.layers, game.actions};
+}
+
+inline void take_normaliser(Arena& memory, Player& p, bool by_moments) {
+    const int size = p.game->observation_size;
+    p.normaliser = {};
+    p.normaliser.scale = memory.take<float>(size);
+    p.normaliser.shift = memory.take<float>(size);
+    p.moments = {};
+    if (!by_moments) return;
+    p.normaliser.limit = 5.0f;
+    p.moments.mean = memory.take<float>(size);
+    p.moments.variance = memory.take<float>(size);
+    p.moments.sum = memory.take<float>(size);
+    p.moments.squares = memory.take<float>(size);
+}
+
+inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void* params, const Options& o,
+                         int episodes) {
+    RunMemory m = {};
+    Player& p = m.player;
+    p.game = &game;
+    p.params = params;
+    p.shape = shape_of(game, o);
+    p.reward_scale = o.reward_scale;
+    p.reward_clip = o.reward_clip;
+    p.gamma = o.gamma;
+    p.greedy = false;
+    const Shape& n = p.shape;
+    const long rows = long(o.horizon) * o.envs, states = long(n.layers) * o.envs * n.hidden;
+
+    m.weights = memory.take<float>(n.weights());
+    m.update.optimizer.first = memory.take<float>(n.weights());
+    m.update.optimizer.second = memory.take<float>(n.weights());
+    m.update.optimizer.powers = memory.take<double>(2);
+    m.order_rng = memory.take<Rng>(1);
+    m.recent = memory.take<float>(episodes);
+    take_normaliser(memory, p, o.normalise_inputs == 2);
+    Rollout& r = m.rollout;
+    r.games = memory.take<char>(long(o.envs) * game.state_size);
+    r.game_rngs = memory.take<Rng>(o.envs);
+    r.action_rngs = memory.take<Rng>(o.envs);
+    r.states = memory.take<float>(states);
+    r.episode_return = memory.take<float>(o.envs);
+
+    r.first_states = memory.take<float>(states);
+    r.observations = memory.take<float>(rows * n.stride());
+    r.following = memory.take<float>(long(o.envs) * n.stride());
+    r.last_seen = memory.take<float>(n.stride());
+    r.actions = memory.take<int>(rows);
+    r.log_probabilities = memory.take<float>(rows);
+    r.values = memory.take<float>(rows + o.envs);
+    r.rewards = memory.take<float>(rows);
+    r.ended = memory.take<float>(rows);
+    r.keep = memory.take<float>(rows + o.envs);
+    r.advantages = memory.take<float>(rows);
+    r.outcomes = memory.take<Outcome>(o.envs);
+    m.acting = take_activations(memory, n, o.envs);
+
+    UpdateRoom& u = m.update;
+    const int per_minibatch = o.envs / o.minibatches;
+    const long minibatch_rows = long(per_minibatch) * o.horizon;
+    u.sequences = sequences_per_part(n, o.horizon, per_minibatch);
+    u.activations = take_activations(memory, n, u.sequences * o.horizon);
+    u.transposes.layers = memory.take<float>(3L * n.layers * n.hidden * n.hidden);
+    u.transposes.decoder = memory.take<float>(long(n.outputs()) * n.hidden);
+    u.gradients = memory.take<float>(n.weights());
+    u.carry = memory.take<float>(long(u.sequences) * n.hidden);
+    u.states = memory.take<float>(long(n.layers) * u.sequences * n.hidden);
+    u.keep = memory.take<float>(minibatch_rows);
+    Targets& y = u.targets;
+    y.actions = memory.take<int>(minibatch_rows);
+    for (float** at : {&y.log_probabilities, &y.values, &y.advantages, &y.returns, &u.row_ratios, &u.row_values})
+        *at = memory.take<float>(minibatch_rows);
+    u.order = memory.take<int>(o.envs);
+    u.sequence_weights = memory.take<float>(o.envs);
+    u.chances = memory.take<float>(o.envs);
+    u.ratios = memory.take<float>(o.vtrace ? rows : 0);
+    u.values = memory.take<float>(o.vtrace ? rows + o.envs : 0);
+    u.optimizer.scratch = memory.take<float>(optimizer_scratch(n));
+    m.evaluation = take_evaluation_room(memory, n, game.state_size, episodes);
+    m.evaluated = memory.take<float>(episodes);
+    return m;
+}
+
+// What numbers its streams are drawn from, so that no two uses of a seed share one.
+enum Streams : uint64 { weights_stream = 1, order_stream = 2, evaluation_stream = 1000, copies_stream = 1000000 };
+
+// The state before the first env step. Memory may hold anything.
+inline void begin(RunMemory& m, const Options& o, uint64 seed) {
+    Player& p = m.player;
+    const Shape& n = p.shape;
+    Rng rng = stream(seed, weights_stream);
+    initialise(n, m.weights, rng);
+    *m.order_rng = stream(seed, order_stream);
+    for (long i = 0; i < n.weights(); i++) m.update.optimizer.first[i] = m.update.optimizer.second[i] = 0.0f;
+    m.update.optimizer.powers[0] = m.update.optimizer.powers[1] = 1.0;
+    for (int i = 0; i < p.game->observation_size && p.moments.mean; i++)
+        p.moments.mean[i] = p.moments.variance[i] = p.moments.sum[i] = p.moments.squares[i] = 0.0f;
+    set_normaliser_by_bounds(p, o.normalise_inputs == 1);
+    find_normalised_span(p);
+    Rollout& r = m.rollout;
+    for (long i = 0; i < long(n.layers) * o.envs * n.hidden; i++) r.states[i] = 0.0f;
+    for (int i = 0; i < o.envs; i++) {
+        r.game_rngs[i] = stream(seed, copies_stream + 2 * uint64(i));
+        r.action_rngs[i] = stream(seed, copies_stream + 2 * uint64(i) + 1);
+        r.episode_return[i] = 0.0f;
+        r.keep[long(o.horizon) * o.envs + i] = 0.0f;
+    }
+    p.game->reset(r.games, p.params, r.game_rngs, o.envs);
+    // The constant input and the padding of every row, which no observation writes.
+    const auto fill = [&](float* row) {
+        for (int j = p.game->observation_size; j < n.stride(); j++) row[j] = j < n.inputs ? 1.0f : 0.0f;
+    };
+    for (long i = 0; i < long(o.envs) * o.horizon; i++) fill(r.observations + i * n.stride());
+    for (int i = 0; i < o.envs; i++) fill(r.following + long(i) * n.stride());
+    fill(r.last_seen);
+}
+
+inline UpdateOptions update_options(const Options& o) {
+    return {o.envs, o.horizon, o.epochs, o.minibatches, o.gamma, o.gae_lambda, o.vtrace != 0, o.rho_clip, o.trace_clip,
+            o.normalise_advantages != 0, o.priority, o.priority_correction,
+            {o.clip, o.value_coefficient, o.value_clip, o.entropy_coefficient},
+            {o.muon != 0, o.learning_rate, o.momentum, o.second_momentum, o.adam_epsilon, o.gradient_norm}};
+}
+
+// Linear from the full rate to a tenth of it over anneal_steps, then a tenth. Never over the budget: a run stopped early
+// is the start of a longer one.
+inline float rate_at(const Options& o, long env_steps) {
+    if (o.anneal_steps <= 0.0) return o.learning_rate;
+    const double done = double(env_steps) / o.anneal_steps;
+    return float(o.learning_rate * (1.0 - 0.9 * (done < 1.0 ? done : 1.0)));
+}
+
+// A learning curve that never outgrows its room: full, it drops every other point and keeps points half as often.
+struct Curve {
+    sweep_core::Result* result;
+    long every = 1, seen = 0;
+
+    void add(double cpu, double wall, double env_steps, double mean, bool last) {
+        sweep_core::Result& r = *result;
+        if (!last && seen++ % every) return;
+        if (r.points == sweep_core::most_points - (last ? 0 : 1)) {
+            r.points /= 2;
+            for (int i = 0; i < r.points; i++)
+                for (int j = 0; j < 4; j++) r.curve[i][j] = r.curve[2 * i][j];
+            every *= 2;
+        }
+        const double point[4] = {cpu, wall, env_steps, mean};
+        for (int j = 0; j < 4; j++) r.curve[r.points][j] = point[j];
+        r.points++;
+    }
+};
+
+inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core::SolveRule& rule, long max_env_steps,
+                  sweep_core::Control control, double called, sweep_core::Result& result) {
+    begin(m, o, seed);
+    const UpdateOptions u = update_options(o);
+    RecentReturns recent = {m.recent, rule.episodes, 0};
+    Curve curve = {&result};
+    result = {};
+    result.parameters = m.player.shape.parameters();
+    result.trigger_seconds = -1.0;
+    result.mean_return = result.best_return = NAN;
+
+    const double start = wall_seconds(), cpu_start = cpu_seconds();
+    result.setup_seconds = start - called;
+    const auto late = [&] { return control[1] != 0.0 || cpu_seconds() - cpu_start > control[0]; };
+    double next_try = 0.0;
+    bool ended = false;
+    const auto end = [&](Ending ending) {
+        result.ending = ending;
+        ended = true;
+    };
+    while (!ended) {
+        const double before = wall_seconds();
+        play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent);
+        const float rate = rate_at(o, result.env_steps);
+        result.env_steps += long(o.envs) * o.horizon;
+        result.iterations++;
+        const double between = wall_seconds();
+        result.rollout_seconds += between - before;
+        const Learnt learnt = update(m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late);
+        if (m.player.moments.mean) merge_moments(m.player);
+        const double after = wall_seconds();
+        result.update_seconds += after - between;
+
+        const int few = rule.episodes < 10 ? rule.episodes : 10;
+        const double mean = recent.ended >= few ? double(recent.mean()) : NAN;
+        if (!std::isnan(mean) && !(result.best_return >= mean)) result.best_return = mean;
+        result.mean_return = mean;
+        if (learnt == Learnt::loss_not_finite) end(Ending::loss_not_finite);
+        if (learnt == Learnt::gradient_not_finite) end(Ending::gradient_not_finite);
+        if (!ended && recent.full() && mean >= o.try_from && result.env_steps >= next_try && !late()) {
+            if (result.evaluations == 0) {
+                result.trigger_seconds = wall_seconds() - start;
+                result.trigger_env_steps = result.env_steps;
+            }
+            const uint64 fresh = mix(seed) + evaluation_stream + uint64(result.evaluations++);
+            const long played = evaluate(m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
+            const double frozen = sum_of(m.evaluated, rule.episodes) / rule.episodes;
+            if (played >= 0 && frozen >= rule.mean_return) {
+                result.mean_return = frozen;
+                end(Ending::solved);
+            }
+            next_try = 1.05 * double(result.env_steps);
+            result.evaluation_seconds += wall_seconds() - after;
+        }
+        result.cpu_seconds = cpu_seconds() - cpu_start;
+        result.seconds = wall_seconds() - start;
+        if (!ended && control[1] != 0.0) end(Ending::cancelled);
+        if (!ended && result.cpu_seconds > control[0]) end(Ending::cap);
+        if (!ended && max_env_steps > 0 && result.env_steps >= max_env_steps) end(Ending::step_limit);
+        curve.add(result.cpu_seconds, result.seconds, double(result.env_steps), result.mean_return, ended);
+    }
+}
+
+}  // namespace sweep

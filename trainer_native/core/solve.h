@@ -1,0 +1,103 @@
+// The solve rule: a frozen policy's mean return over fresh episodes, all started together and each counted once.
+#pragma once
+
+#include "rollout.h"
+
+namespace sweep {
+
+// Room for one evaluation of up to `copies` episodes side by side.
+struct EvaluationRoom {
+    int copies;
+    char* games;
+    Rng *game_rngs, *action_rngs;
+    float *states, *keep, *observations, *returns;   // [layers, copies, H], [copies], [copies, stride], [copies]
+    int *actions, *episode;                          // [copies]; episode: which one a copy plays
+    Outcome* outcomes;
+    Activations activations;
+};
+
+inline Activations take_activations(Arena& memory, const Shape& n, int rows) {
+    Activations a;
+    a.rows = rows;
+    a.x = memory.take<float>(long(n.layers + 1) * rows * n.hidden);
+    a.gates = memory.take<float>(3L * n.layers * rows * n.hidden);
+    a.h = memory.take<float>(long(n.layers) * rows * n.hidden);
+    a.logits = memory.take<float>(long(rows) * n.outputs());
+    return a;
+}
+
+inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int state_size, int copies) {
+    EvaluationRoom e;
+    e.copies = copies;
+    e.games = memory.take<char>(long(copies) * state_size);
+    e.game_rngs = memory.take<Rng>(copies);
+    e.action_rngs = memory.take<Rng>(copies);
+    e.states = memory.take<float>(long(n.layers) * copies * n.hidden);
+    e.keep = memory.take<float>(copies);
+    e.observations = memory.take<float>(long(copies) * n.stride());
+    e.returns = memory.take<float>(copies);
+    e.actions = memory.take<int>(copies);
+    e.episode = memory.take<int>(copies);
+    e.outcomes = memory.take<Outcome>(copies);
+    e.activations = take_activations(memory, n, copies);
+    return e;
+}
+
+// Copy `from` takes the place of copy `to`: what has ended makes room, so that only living copies are computed.
+inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to) {
+    if (from == to) return;
+    const int size = p.game->state_size, hidden = p.shape.hidden;
+    __builtin_memcpy(e.games + long(to) * size, e.games + long(from) * size, size);
+    e.game_rngs[to] = e.game_rngs[from];
+    e.action_rngs[to] = e.action_rngs[from];
+    e.keep[to] = e.keep[from];
+    e.returns[to] = e.returns[from];
+    e.episode[to] = e.episode[from];
+    e.outcomes[to] = e.outcomes[from];
+    for (int l = 0; l < p.shape.layers; l++) {
+        float* layer = e.states + long(l) * e.copies * hidden;
+        __builtin_memcpy(layer + long(to) * hidden, layer + long(from) * hidden, hidden * sizeof(float));
+    }
+}
+
+// Plays one episode on each of e.copies copies; returns [copies] in order of the episodes. Gives the env steps played,
+// or −1 where `stopped()` became true on the way. The policy acts with the normaliser as it is: nothing is learnt.
+template <class Stopped>
+inline long evaluate(Player p, const float* weights, uint64 seed, bool greedy, const EvaluationRoom& e, float* returns,
+                     Stopped stopped) {
+    const Shape& n = p.shape;
+    p.moments.mean = nullptr;
+    const int stride = n.stride();
+    for (int i = 0; i < e.copies; i++) {
+        e.game_rngs[i] = stream(seed, 2 * uint64(i));
+        e.action_rngs[i] = stream(seed, 2 * uint64(i) + 1);
+        e.episode[i] = i;
+        e.returns[i] = 0.0f;
+        e.keep[i] = 0.0f;
+        for (int j = p.game->observation_size; j < stride; j++)
+            e.observations[long(i) * stride + j] = j < n.inputs ? 1.0f : 0.0f;
+    }
+    for (long i = 0; i < long(n.layers) * e.copies * n.hidden; i++) e.states[i] = 0.0f;
+    p.game->reset(e.games, p.params, e.game_rngs, e.copies);
+    float* states[most_layers];
+    layer_pointers(n, e.states, e.copies, 0, states);
+    long env_steps = 0, round = 0;
+    for (int living = e.copies; living > 0; round++) {
+        if (round % 32 == 31 && stopped()) return -1;
+        observe(p, e.games, e.observations, stride, living);
+        look(n, weights, living, e.observations, stride, e.keep, states, states, e.activations);
+        choose(n, living, e.activations.logits, greedy, e.action_rngs, e.actions, nullptr, nullptr);
+        p.game->step(e.games, p.params, e.actions, e.game_rngs, e.outcomes, living);
+        env_steps += living;
+        for (int i = living - 1; i >= 0; i--) {
+            e.returns[i] += e.outcomes[i].reward;
+            e.keep[i] = 1.0f;
+            if (!e.outcomes[i].terminated && !e.outcomes[i].truncated) continue;
+            returns[e.episode[i]] = e.returns[i];
+            move_copy(p, e, --living, i);
+        }
+    }
+    return env_steps;
+}
+
+}  // namespace sweep

@@ -1,0 +1,237 @@
+"""Training one run: params and a seed in, a Run out."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from . import config, environments
+from .environments import Environment
+
+#: What a run that ended unsolved says of it: ending in C++ -> (status, reason).
+_ENDINGS = {
+    "solved": ("solved", "criterion confirmed"),
+    "cap": ("censored", "cap"),
+    "step_limit": ("censored", "env-step limit"),
+    "cancelled": ("censored", "cancelled"),
+    "loss_not_finite": ("diverged", "the loss is not a number"),
+    "gradient_not_finite": ("diverged", "the gradient is not a number"),
+}
+
+
+@dataclass(frozen=True)
+class Solve:
+    """When an environment is solved: a frozen policy's mean return over `episodes` fresh episodes reaches `mean_return`.
+
+    `policy`: "sampled" acts as in training, "greedy" takes the likeliest action.
+    """
+
+    mean_return: float
+    episodes: int = 100
+    policy: str = "sampled"
+
+
+@dataclass
+class Run:
+    """How one training run went. Seconds are wall time on the run's clock (from its first env step) unless named cpu."""
+
+    status: str                       # "solved", "censored", "diverged", "crashed"
+    reason: str                       # why it ended
+    seed: int
+    parameters: int                   # trainable weights of the network
+    seconds: float                    # to the end; confirmation, where it solved
+    cpu_seconds: float                # of the run's thread, over the same span
+    setup_seconds: float              # before the first env step
+    env_steps: int
+    iterations: int
+    rollout_seconds: float
+    update_seconds: float
+    evaluation_seconds: float
+    trigger_seconds: float | None     # when a solve was first tried
+    trigger_env_steps: int | None
+    evaluations: int                  # solves tried
+    mean_return: float | None         # solved: the confirmed mean; else of the last training episodes
+    best_return: float | None         # best mean of training episodes
+    curve: np.ndarray                 # float64 [points, 4]: cpu_seconds, seconds, env_steps, mean_return
+    weights: dict[str, np.ndarray] | None = field(default=None, repr=False)
+
+
+@cache
+def _core() -> ModuleType:
+    from . import _core as core
+
+    return core
+
+
+@cache
+def isa() -> str:
+    """The instruction set that runs here: the best of those that were built. RuntimeError where none does."""
+    core = _core()
+    built = core.instruction_sets()
+    runs = [name for name in built if core.runs_here(name)]
+    if not runs:
+        raise RuntimeError(f"this processor runs none of the instruction sets that were built: {', '.join(built)}")
+    return runs[-1]
+
+
+def build_info() -> dict:
+    """What was built and what runs: isa, isas, fma (fused multiply-add), semantics, compiler."""
+    core = _core()
+    return {
+        "isa": isa(),
+        "isas": core.instruction_sets(),
+        "fma": core.has_fma(isa()),
+        "semantics": config.SEMANTICS,
+        "compiler": core.compiler,
+    }
+
+
+def _environment(env: str | Path | Environment) -> Environment:
+    return env if isinstance(env, Environment) else environments.find(env)
+
+
+def _solve(solve: Solve | dict) -> Solve:
+    solve = Solve(**solve) if isinstance(solve, dict) else solve
+    if not solve.episodes >= 1:
+        raise ValueError(f"a solve needs at least 1 episode, not {solve.episodes}")
+    if solve.policy not in ("sampled", "greedy"):
+        raise ValueError(f"a solve's policy is 'sampled' or 'greedy', not {solve.policy!r}")
+    return solve
+
+
+def _complete(environment: Environment, params: dict, try_from: float = 0.0) -> dict:
+    full = config.complete(params, environment.params)
+    return full | {"try_from": try_from} if full["try_from"] is None else full
+
+
+def shapes(env: str | Path | Environment, params: dict) -> dict[str, tuple[int, int]]:
+    """The network's matrices as [in, out]: encoder, layer0 (columns u, f, p) and so on, decoder (logits, then the value)."""
+    environment = _environment(env)
+    full = config.complete(params, environment.params)
+    inputs, hidden = environment.observation_size + bool(full["constant_input"]), full["hidden"]
+    layers = {f"layer{i}": (hidden, 3 * hidden) for i in range(full["layers"])}
+    return {"encoder": (inputs, hidden), **layers, "decoder": (hidden, environment.actions + 1)}
+
+
+def network_size(env: str | Path | Environment, params: dict) -> int:
+    """The number of trainable parameters. Raises ConfigError, HeaderError."""
+    return sum(rows * columns for rows, columns in shapes(env, params).values())
+
+
+def _split(flat: np.ndarray, normaliser: np.ndarray, shape_of: dict[str, tuple[int, int]]) -> dict[str, np.ndarray]:
+    weights, at = {"input_scale": normaliser[0], "input_shift": normaliser[1]}, 0
+    for name, (rows, columns) in shape_of.items():
+        weights[name] = flat[at : at + rows * columns].reshape(rows, columns)
+        at += rows * columns
+    return weights
+
+
+def _join(weights: dict[str, np.ndarray], shape_of: dict[str, tuple[int, int]]) -> np.ndarray:
+    for name, shape in shape_of.items():
+        if name not in weights or weights[name].shape != shape:
+            found = weights[name].shape if name in weights else "missing"
+            raise ValueError(f"weights {name!r}: {found}; the params ask for {shape}")
+    return np.concatenate([np.asarray(weights[name], np.float32).ravel() for name in shape_of])
+
+
+def train(
+    env: str | Path | Environment,
+    config: dict,  # noqa: A002 - params by their everyday name here
+    seed: int,
+    solve: Solve | dict,
+    max_seconds: float,
+    max_env_steps: int = 0,
+    control=None,
+) -> Run:
+    """Trains until the environment is solved or a limit is reached.
+
+    `config`: params, flat, with the trainer's defaults where it is silent. `max_seconds`: CPU seconds of the training
+    thread since its first env step (what a neighbour's load disturbs least); `max_env_steps` 0: no limit.
+    `control`: a writable buffer of two float64, [CPU seconds, stop where not 0], read once per iteration in place of
+    `max_seconds`, so that another thread or process may lower the cap or stop the run.
+
+    The run is a function of (env, config, seed, solve) but for its seconds and where a limit in seconds cuts it.
+    Raises ConfigError, HeaderError, ValueError.
+    """
+    environment = _environment(env)
+    solve = _solve(solve)
+    full = _complete(environment, config, solve.mean_return)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"a seed is from 0 to 2^63 - 1, not {seed}")
+    if not max_seconds > 0:
+        raise ValueError(f"max_seconds is more than 0, not {max_seconds}")
+    limits = np.array([max_seconds, 0.0]) if control is None else np.frombuffer(control, np.float64, 2)
+    arguments = (isa(), environment.table_address, environment.param_bytes(full), full, seed, float(solve.mean_return),
+                 solve.episodes, solve.policy == "greedy", int(max_env_steps or 0), limits)
+    result = _core().train(*arguments) if control is not None else _interruptible(_core().train, arguments, limits)
+    if result["ending"] == "no_memory":
+        raise MemoryError(f"no memory for {full['envs']} envs of {environment.name} over a horizon of {full['horizon']}")
+    shape_of = shapes(environment, config)
+    status, reason = _ENDINGS[result.pop("ending")]
+    weights = _split(result.pop("weights"), result.pop("normaliser"), shape_of)
+    parameters = sum(rows * columns for rows, columns in shape_of.values())
+    return Run(status=status, reason=reason, seed=seed, parameters=parameters, weights=weights, **result)
+
+
+def _interruptible(function, arguments: tuple, limits: np.ndarray):
+    """Calls in a thread of its own, so that Ctrl-C stops the run instead of waiting for its end."""
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    outcome: list = []
+
+    def call() -> None:
+        try:
+            outcome.append((function(*arguments), None))
+        except BaseException as error:  # handed on to the caller
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        limits[1] = 1.0
+        thread.join()
+        raise
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def evaluate(
+    env: str | Path | Environment,
+    params: dict,
+    weights: dict[str, np.ndarray],
+    episodes: int = 100,
+    seed: int = 0,
+    policy: str = "sampled",
+    control=None,
+) -> dict:
+    """Plays `episodes` fresh episodes with a frozen policy: mean_return, returns (float64 [episodes]), env_steps, seconds.
+
+    `weights` as a Run has them. `control` as for `train`. Raises ValueError where the weights do not fit the params.
+    """
+    import time
+
+    environment = _environment(env)
+    solve = _solve(Solve(0.0, episodes, policy))
+    full = _complete(environment, params)
+    flat = _join(weights, shapes(environment, params))
+    normaliser = np.concatenate([weights["input_scale"], weights["input_shift"]]).astype(np.float32)
+    limits = np.array([np.inf, 0.0]) if control is None else np.frombuffer(control, np.float64, 2)
+    start = time.monotonic()
+    arguments = (isa(), environment.table_address, environment.param_bytes(full), full, flat, normaliser, seed, episodes,
+                 solve.policy == "greedy", limits)
+    call = _core().evaluate
+    env_steps, returns = call(*arguments) if control is not None else _interruptible(call, arguments, limits)
+    if env_steps == -2:
+        raise MemoryError(f"no memory for {episodes} episodes of {environment.name} side by side")
+    stopped = env_steps < 0
+    return {"mean_return": None if stopped else float(returns.mean()), "returns": None if stopped else returns,
+            "env_steps": None if stopped else env_steps, "seconds": time.monotonic() - start}
