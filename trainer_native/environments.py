@@ -1,0 +1,220 @@
+"""Finds environments, and makes single env steps of them from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer_native import headers
+from trainer_native.config import HYPERPARAMETERS, ConfigError, Hyperparameter, closest
+from trainer_native.headers import HeaderError
+
+NUMPY_TYPES = {"f": "f4", "d": "f8", "i": "i4", "u": "u4", "b": "i1", "B": "u1", "q": "i8", "Q": "u8", "?": "?"}
+INPUT = np.dtype([("low", "f4"), ("high", "f4"), ("is_flag", "?")], align=True)
+OUTCOME = np.dtype([("reward", "f4"), ("terminated", "?"), ("truncated", "?")], align=True)
+_BOUNDS = np.dtype([("low", "f8"), ("high", "f8")])
+
+
+class _Field(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("offset", ctypes.c_int), ("count", ctypes.c_int), ("type", ctypes.c_char)]
+
+
+_P = ctypes.c_void_p
+_RESET = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int)
+_STEP = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _P, ctypes.c_int)
+_OBSERVE = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int, ctypes.c_int)
+
+
+class _Table(ctypes.Structure):  # EnvironmentTable in core/environment.h
+    _fields_ = [
+        ("abi", ctypes.c_int), ("name", ctypes.c_char_p), ("observation_size", ctypes.c_int), ("actions", ctypes.c_int),
+        ("longest_episode", ctypes.c_int), ("state_size", ctypes.c_int), ("params_size", ctypes.c_int),
+        ("state_fields", ctypes.c_int), ("params_fields", ctypes.c_int), ("state_field", ctypes.POINTER(_Field)),
+        ("params_field", ctypes.POINTER(_Field)), ("params_bounds", _P), ("default_params", _P), ("inputs", _P),
+        ("reset", _RESET), ("step", _STEP), ("observe", _OBSERVE),
+    ]  # fmt: skip
+
+
+_LIBRARIES: list[ctypes.CDLL] = []  # kept open: tables are read for as long as the process lives
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """A game as the trainer plays it. `find` makes one; another process finds it again when it is unpickled."""
+
+    name: str
+    source: Path
+    source_hash: str  # hex, of the header's text
+    observation_size: int
+    actions: int
+    longest_episode: int  # env steps, with default params
+    inputs: np.ndarray = field(repr=False)  # INPUT [observation_size]: low, high, is_flag
+    params: dict[str, Hyperparameter]
+    state_dtype: np.dtype  # the fields of the header's State
+    params_dtype: np.dtype
+    table_address: int  # of an EnvironmentTable, in this process
+
+    def __reduce__(self):
+        return find, (str(self.source),)
+
+    def param_bytes(self, params: dict[str, Any]) -> bytes:
+        """The header's Params, filled: with its default where `params` is silent; other hyperparameters are ignored."""
+        table = _Table.from_address(self.table_address)
+        filled = np.frombuffer(ctypes.string_at(table.default_params, table.params_size), self.params_dtype).copy()
+        for name, hyperparameter in self.params.items():
+            if name in params:
+                filled[name] = hyperparameter.check(params[name])
+        return filled.tobytes()
+
+
+def folders() -> list[Path]:
+    """Where environments are looked for by name: the user's own first, then those that ship."""
+    package = Path(__file__).resolve().parent
+    shipped = [folder for folder in (package / "envs", package.parent / "envs") if folder.is_dir()]
+    return [Path.cwd() / "envs", *shipped[:1]]
+
+
+def names() -> list[str]:
+    """All environments that can be found by name."""
+    return sorted({path.stem for folder in folders() for path in folder.glob("*.h")})
+
+
+def find(env: str | Path | Environment, isa: str | None = None) -> Environment:
+    """The environment of that name, or of that header (a path that ends in .h). Raises HeaderError.
+
+    Compiles the header where this machine has not compiled it yet. `isa` is an instruction set as in `machine_isas`.
+    """
+    if isinstance(env, Environment):
+        return env
+    if isinstance(env, Path) or env.endswith(".h"):
+        path = Path(env)
+        if not path.is_file():
+            raise HeaderError(f"{path}: there is no such file")
+    else:
+        path = next((folder / f"{env}.h" for folder in folders() if (folder / f"{env}.h").is_file()), None)
+        if path is None:
+            raise HeaderError(f"{env!r} is not an environment.{closest(env, names())} There are: {', '.join(names())}; "
+                              "or give the path of a header, ending in .h")  # fmt: skip
+    path = path.resolve()
+    return _load(path, headers.source_hash(path), isa or headers.machine_isas()[0])
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, source_hash: str, isa: str) -> Environment:
+    name = path.stem
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or not re.search(rf"\bnamespace\s+{name}\b", headers.read(path)):
+        raise HeaderError(f"{path}: a header NAME.h holds `namespace NAME {{...}}`, and NAME is a C++ name; "
+                          f"there is no namespace {name!r}")  # fmt: skip
+    state, params = headers.fields(path, "State"), headers.fields(path, "Params")
+    if not state:
+        raise HeaderError(f"{path}: struct State has no fields")
+    library = ctypes.CDLL(str(headers.build(path, list(state), list(params), isa)))
+    _LIBRARIES.append(library)
+    library.sweep_environment.restype = _P
+    address = library.sweep_environment()
+    table = _Table.from_address(address)
+    if table.abi != headers.abi():
+        raise HeaderError(f"{path}: was compiled for table {table.abi}, this is {headers.abi()}; empty {headers.cache()}")
+    params_dtype = _dtype(table.params_field, table.params_fields, table.params_size)
+    return Environment(
+        name, path, source_hash, table.observation_size, table.actions, table.longest_episode,
+        np.frombuffer(ctypes.string_at(table.inputs, table.observation_size * INPUT.itemsize), INPUT),
+        _hyperparameters(path, table, params_dtype, params),
+        _dtype(table.state_field, table.state_fields, table.state_size), params_dtype, address,
+    )  # fmt: skip
+
+
+def _dtype(described, count: int, size: int) -> np.dtype:
+    fields = [described[i] for i in range(count)]
+    return np.dtype({
+        "names": [f.name.decode() for f in fields],
+        "formats": [(NUMPY_TYPES[f.type.decode()], (f.count,) if f.count > 1 else ()) for f in fields],
+        "offsets": [f.offset for f in fields],
+        "itemsize": size,
+    })  # fmt: skip
+
+
+def _hyperparameters(path: Path, table: _Table, dtype: np.dtype, comments: dict[str, str]) -> dict[str, Hyperparameter]:
+    defaults = np.frombuffer(ctypes.string_at(table.default_params, table.params_size), dtype)[0]
+    bounds = np.frombuffer(ctypes.string_at(table.params_bounds or 0, table.params_fields * _BOUNDS.itemsize), _BOUNDS)
+    found = {}
+    for (name, what), (low, high) in zip(comments.items(), bounds.tolist(), strict=True):
+        where = f"{path}: the field {name!r} of Params"
+        if dtype[name].shape:
+            raise HeaderError(f"{where} is an array; a hyperparameter is one number")
+        if name in HYPERPARAMETERS:
+            raise HeaderError(f"{where} has the name of a hyperparameter of the trainer; name it otherwise")
+        default = defaults[name].item()
+        if not low <= default <= high:
+            raise HeaderError(f"{where} has the default {default:g}, outside its bounds {low:g} to {high:g}")
+        found[name] = Hyperparameter(name, "environment", default, what, low, high)
+    return found
+
+
+def _stream(seed: int, number: int = 0) -> int:  # sweep::stream in core/rng.h
+    mask = (1 << 64) - 1
+
+    def mix(z: int) -> int:
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB & mask
+        return z ^ (z >> 31)
+
+    return mix((mix((seed + 0x9E3779B97F4A7C15) & mask) + number * 0xD1342543DE82EF95) & mask)
+
+
+def _prepare(env: str | Path | Environment, seed: int, params: dict[str, Any]):
+    env = find(env)
+    for name in params:
+        if name not in env.params:
+            raise ConfigError(name, f"{name!r} is not a hyperparameter of {env.name}.{closest(name, env.params)}")
+    return env, _Table.from_address(env.table_address), env.param_bytes(params), np.array([_stream(seed)], np.uint64)
+
+
+def initial_state(env: str | Path | Environment, seed: int = 0, **params: Any) -> np.void:
+    """The state in which an episode begins; fields as in the header's State."""
+    env, table, filled, rng = _prepare(env, seed, params)
+    states = np.zeros(1, env.state_dtype)
+    table.reset(states.ctypes.data, filled, rng.ctypes.data, 1)
+    return states[0]
+
+
+def observation(env: str | Path | Environment, state: np.void, **params: Any) -> np.ndarray:
+    """What an agent sees of a state: float32[observation_size], in the header's units."""
+    env, table, filled, _ = _prepare(env, 0, params)
+    states, seen = _states(env, state), np.zeros(env.observation_size, np.float32)
+    table.observe(states.ctypes.data, filled, seen.ctypes.data, env.observation_size, 1)
+    return seen
+
+
+def transition(
+    env: str | Path | Environment, state: np.void, action: int, seed: int = 0, **params: Any
+) -> tuple[np.void, float, bool, bool, np.ndarray]:
+    """One env step: (state, reward, terminated, truncated, observation).
+
+    Where the episode ended, `state` is the first one of the next episode, and `observation` is still the last one of
+    the episode that ended: a truncated episode is bootstrapped from it. `state` itself is left as it was.
+    """
+    env, table, filled, rng = _prepare(env, seed, params)
+    if not 0 <= action < env.actions:
+        raise ValueError(f"action is {action}; legal is a whole number from 0 to {env.actions - 1}")
+    states, actions, outcome = _states(env, state), np.array([action], np.int32), np.zeros(1, OUTCOME)
+    seen = np.zeros(env.observation_size, np.float32)
+    table.step(states.ctypes.data, filled, actions.ctypes.data, rng.ctypes.data, outcome.ctypes.data, 1)
+    table.observe(states.ctypes.data, filled, seen.ctypes.data, env.observation_size, 1)
+    reward, terminated, truncated = outcome[0].item()
+    if terminated or truncated:
+        table.reset(states.ctypes.data, filled, rng.ctypes.data, 1)
+    return states[0], reward, terminated, truncated, seen
+
+
+def _states(env: Environment, state: np.void) -> np.ndarray:
+    state = np.asarray(state)
+    if state.dtype != env.state_dtype or state.size != 1:
+        raise ValueError(f"state is not one State of {env.name}: make it with initial_state({env.name!r})")
+    return state.reshape(1).copy()

@@ -1,0 +1,223 @@
+"""Compiles an environment's header into a shared library that holds its table of functions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+CORE = Path(__file__).parent / "core"
+#: As for the trainer itself, so that a header computes the same numbers in both.
+FLAGS = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+         "-fPIC", "-shared", "-fvisibility=hidden"]  # fmt: skip
+COMPILERS = ("c++", "g++", "clang++")
+NOT_FIELDS = {"static", "constexpr", "const", "using", "typedef", "struct", "union", "enum", "class", "friend",
+              "virtual", "mutable", "volatile", "template", "return", "operator", "inline"}  # fmt: skip
+ISAS = {  # what each instruction set needs, in the words of /proc/cpuinfo
+    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+    "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe",
+    "x86-64-v2": "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3",
+}
+
+
+class HeaderError(ValueError):
+    """An environment that cannot be used; the message is one line: which file, what is wrong, what to do."""
+
+
+# -- instruction sets ------------------------------------------------------------------------------------------
+
+
+@lru_cache
+def machine_isas(cpuinfo: str | None = None) -> list[str]:
+    """The instruction sets of this processor, best first, such as `["x86-64-v3", "x86-64-v2"]`; else `["plain"]`."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return ["plain"]
+    if cpuinfo is None:
+        path = Path("/proc/cpuinfo")
+        cpuinfo = path.read_text(errors="replace") if path.is_file() else ""
+    line = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
+    flags = set(line[1].split()) if line else set()
+    levels, found = list(ISAS), []
+    for i, isa in enumerate(levels):  # each level includes those below it
+        if all(set(ISAS[level].split()) <= flags for level in levels[i:]):
+            found.append(isa)
+    return found or ["plain"]
+
+
+def march_flags(isa: str) -> list[str]:
+    """The compiler's flags for an instruction set; none for `plain`."""
+    return [] if isa == "plain" else [f"-march={isa}"]
+
+
+# -- reading a header ------------------------------------------------------------------------------------------
+
+
+def with_includes(path: Path) -> Iterator[Path]:
+    """The file, and those it includes by quotes, from its own folder or from the core, each once."""
+    seen, waiting = set(), [path]
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        yield file
+        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', read(file), re.MULTILINE):
+            found = next((folder / name for folder in (file.parent, CORE) if (folder / name).is_file()), None)
+            if found:
+                waiting.append(found.resolve())
+
+
+def read(path: Path) -> str:
+    """The text of a header. Raises HeaderError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is not UTF-8 text"
+        raise HeaderError(f"{path}: {reason}") from None
+
+
+def abi() -> int:
+    """The number of the table's layout."""
+    return int(re.search(r"environment_abi = (\d+)", read(CORE / "environment.h"))[1])
+
+
+def source_hash(path: Path) -> str:
+    """SHA-256, in hex, of what makes this environment: the text of the header (and of its own includes) and the ABI."""
+    own = [file for file in with_includes(path) if file.parent != CORE.resolve()]
+    digest = hashlib.sha256(f"{abi()}\n".encode())
+    for file in own:
+        digest.update(read(file).encode())
+    return digest.hexdigest()
+
+
+def pieces(text: str, separator: str, start: int) -> Iterator[tuple[int, str]]:
+    """(offset, piece) between separators that stand outside all brackets; `start` is the offset of `text`."""
+    depth = begin = 0
+    for i, character in enumerate(text + separator):
+        depth += (character in "([{") - (character in ")]}")
+        if character == separator and depth == 0 or i == len(text):
+            yield start + begin, text[begin:i]
+            begin = i + 1
+
+
+def fields(path: Path, struct: str) -> dict[str, str]:
+    """Field name -> the comment that trails it, in the order of the struct's text. Raises HeaderError."""
+    text = read(path)
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+    head = re.search(rf"\bstruct\s+{struct}\s*\{{", code)
+    if not head:
+        raise HeaderError(f"{path}: there is no `struct {struct} {{...}}`; see envs/cartpole.h for what a header holds")
+    depth, end = 1, head.end()
+    while depth and end < len(code):
+        depth += (code[end] == "{") - (code[end] == "}")
+        end += 1
+    body = code[head.end() : end - 1]
+    lines = text.splitlines()
+    found = {}
+    for offset, statement in pieces(body, ";", head.end()):
+        lead = len(statement) - len(statement.lstrip())
+        if not statement.strip():
+            continue
+        for i, (at, declarator) in enumerate(pieces(statement, ",", offset)):
+            kind = r"(?P<type>(?:[A-Za-z_][\w:]*\s+)+)" if i == 0 else ""
+            shape = re.fullmatch(rf"\s*{kind}(?P<name>[A-Za-z_]\w*)\s*(\[[^\]]*\]\s*)*(=.*|\{{.*\}})?", declarator, re.DOTALL)
+            if not shape or (i == 0 and NOT_FIELDS & set(shape["type"].split())):
+                shown = " ".join(statement.split())[:50]
+                line = text.count("\n", 0, offset + lead) + 1
+                raise HeaderError(f"{path}:{line}: struct {struct} holds plain fields only, like `float x, cells[9];`, "
+                                  f"not `{shown}`")  # fmt: skip
+            line = lines[text.count("\n", 0, at + shape.start("name"))]
+            comment = re.search(r"//+<?(.*)$|/\*(.*?)\*/", line)
+            found[shape["name"]] = (comment[1] or comment[2] or "").strip() if comment else ""
+    return found
+
+
+# -- compiling it ----------------------------------------------------------------------------------------------
+
+
+def glue(path: Path, state: list[str], params: list[str]) -> str:
+    """The C++ that joins a header and table.h."""
+    lines = [f'#include "{CORE.resolve() / "environment.h"}"', f'#include "{CORE.resolve() / "math.h"}"',
+             f'#include "{path}"', f"#define SWEEP_GAME {path.stem}",
+             "#define SWEEP_STATE_FIELDS " + " ".join(f"X({name})" for name in state)]  # fmt: skip
+    if params:
+        lines.append("#define SWEEP_PARAMS_FIELDS " + " ".join(f"X({name})" for name in params))
+    return "\n".join([*lines, f'#include "{CORE.resolve() / "table.h"}"', ""])
+
+
+def compiler() -> list[str]:
+    """The C++ compiler as a command: $CXX, else the first that is on the path. Raises HeaderError."""
+    if words := shlex.split(os.environ.get("CXX", "")):
+        if shutil.which(words[0]):
+            return words
+        raise HeaderError(f"CXX names the compiler {words[0]!r}, which is not there; unset CXX or name another one")
+    for name in COMPILERS:
+        if shutil.which(name):
+            return [name]
+    raise HeaderError(f"no C++ compiler found (looked for {', '.join(COMPILERS)}): install one, or name it in CXX")
+
+
+def cache() -> Path:
+    """The folder of compiled headers: $SWEEP_CACHE, else ~/.cache/solve-sweep."""
+    return Path(os.environ.get("SWEEP_CACHE") or Path.home() / ".cache" / "solve-sweep")
+
+
+def first_error(path: Path, output: str) -> str:
+    """The compiler's first complaint in one line, in our words where we know the mistake."""
+    match = re.search(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", output, re.MULTILINE)
+    if not match:
+        return f"{path}: does not compile: {(output.strip().splitlines() or ['the compiler said nothing'])[0]}"
+    file, line, message = match.groups()
+    file = Path(file)
+    if promise := re.search(r"static assertion failed(?: due to requirement .*?)?: \"?(.*?)\"?$", message):
+        return f"{path}: {promise[1]}"
+    missing = re.search(r"'(\w+)' is not a member of|no member named '(\w+)' in namespace", message)
+    if missing and file.resolve().parent == CORE.resolve():
+        return f"{path}: namespace {path.stem} has no `{missing[1] or missing[2]}`; see envs/cartpole.h for what a header holds"
+    if file.resolve().parent == CORE.resolve():
+        return f"{path}: does not fit the table of an environment: {message}"
+    return f"{path if file.resolve() == path.resolve() else file}:{line}: {message}"
+
+
+def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
+    """The shared library of a header, compiled now (1 to 2 s) or found in the cache. Raises HeaderError.
+
+    The library's name carries a hash of all that it depends on. It is written under another name and renamed, so
+    processes that build the same header at once do not disturb each other.
+    """
+    command = compiler()
+    program = Path(shutil.which(command[0])).resolve()
+    flags = [*FLAGS, *march_flags(isa)]
+    key = hashlib.sha256(repr((flags, command, str(program), program.stat().st_mtime_ns, program.stat().st_size,
+                               path.stem, state, params)).encode())  # fmt: skip
+    for file in (*with_includes(path), *with_includes((CORE / "table.h").resolve()), CORE / "math.h"):
+        key.update(read(file).encode())
+    library = cache() / f"{path.stem}-{key.hexdigest()[:24]}.so"
+    if library.is_file():
+        return library
+    try:
+        cache().mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=cache())
+        os.close(handle)
+    except OSError as error:
+        raise HeaderError(f"{cache()}: cannot be written ({error.strerror}); compiled environments go there: "
+                          "name another folder in SWEEP_CACHE") from None  # fmt: skip
+    try:
+        done = subprocess.run([*command, *flags, "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o", temporary],
+                              input=glue(path, state, params), capture_output=True, text=True, check=False,
+                              env={**os.environ, "LC_ALL": "C"})  # fmt: skip
+        if done.returncode:
+            raise HeaderError(first_error(path, done.stderr))
+        os.chmod(temporary, 0o755)
+        os.replace(temporary, library)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return library
