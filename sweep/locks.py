@@ -8,8 +8,8 @@ import os
 import struct
 import sys
 
-#: (pid, lock file) -> its descriptor and the studies this process runs. One descriptor a file and process: closing a second one
-#: would drop the locks of the first.
+#: (pid, lock file) -> its descriptor and the offsets this process has locked. One descriptor per file and process:
+#: closing a second one would drop the locks of the first.
 _held: dict[tuple[int, str], tuple[int, set[int]]] = {}
 
 

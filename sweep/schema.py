@@ -4,10 +4,10 @@ Open it with any SQLite tool (`sqlite3 sweep.db`, `datasette sweep.db`); reading
 
 | table | one row is | columns worth knowing |
 |---|---|---|
-| `studies` | one question | `name`, `hash` of its `definition` (JSON), `opened`: the newest of a name is what the name means |
-| `invocations` | one `sweep run` | `machine`, `build`, `totals` (JSON), `command`, `workers`, `started`, `ended` (NULL: it runs, or was killed) |
-| `trials` | one setting of the hyperparameters | `number`, `params` (JSON), `parameters` (network size), `origin`, `state`, `value` |
-| `runs` | one training run | `trial_id`, `seed`, `purpose`, `attempt`, `status`, `seconds`, `cpu_seconds`, `env_steps`, `cap_seconds` |
+| `studies` | one question | `name`, `hash` of its `definition` (JSON), `opened`: a name means its newest |
+| `invocations` | one `sweep run` | `machine`, `build`, `totals` (JSON), `started`, `ended` (NULL: runs or killed) |
+| `trials` | one setting of the hyperparameters | `number`, `params` (JSON), `parameters` (network size), `origin` |
+| `runs` | one training run | `trial_id`, `seed`, `purpose`, `attempt`, `status`, `seconds`, `env_steps` |
 | `curves` | a run's learning curve | `curve`: JSON, a list of [cpu_seconds, seconds, env_steps, mean_return] |
 | `audits` | a solved run's policy, evaluated again off the clock | `run_id`, `episodes`, `mean_return`, `solved` |
 
@@ -18,10 +18,11 @@ Open it with any SQLite tool (`sqlite3 sweep.db`, `datasette sweep.db`); reading
 | `trial_params` | a trial and one hyperparameter: `name`, `value` |
 | `curve_points` | a run and one point of its curve |
 
-Times are seconds on the run's clock, which starts at its first env step; `cpu_seconds` are those of its thread. Instants are UTC,
-ISO 8601. NULL means absent; a number that is not finite is stored as NULL. `runs.audit` is 1 for a run that went uncapped to see what
-caps kill, `runs.noisy` for a wall time that its CPU time belies. A seed that is run again (with a longer cap, or because the machine
-was noisy) is a new row with the next `attempt`: of rows with the same trial, seed and purpose the last attempt counts.
+Times are seconds on the run's clock, which starts at its first env step; `cpu_seconds` are those of its thread.
+Instants are UTC, ISO 8601. NULL means absent; a number that is not finite is stored as NULL. `runs.audit` is 1 for a
+run that went uncapped to see what caps kill, `runs.noisy` for a wall time that its CPU time belies. A seed that is run
+again (with a longer cap, or because the machine was noisy) is a new row with the next `attempt`: of rows with the same
+trial, seed and purpose the last attempt counts.
 """
 
 #: PRAGMA user_version of a database this code reads and writes.
@@ -65,8 +66,9 @@ COUNTS = """NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.trial_id = runs.
 
 VIEWS = {
     "run_times": f"""SELECT studies.name AS study, trials.study_id, trials.number AS trial, runs.*,
-        runs.env_steps / runs.seconds AS env_steps_per_second, runs.seconds / runs.cpu_seconds AS wall_over_cpu, trials.params
-        FROM runs JOIN trials ON trials.id = runs.trial_id JOIN studies ON studies.id = trials.study_id WHERE {COUNTS}""",
+        runs.env_steps / runs.seconds AS env_steps_per_second, runs.seconds / runs.cpu_seconds AS wall_over_cpu,
+        trials.params FROM runs JOIN trials ON trials.id = runs.trial_id
+        JOIN studies ON studies.id = trials.study_id WHERE {COUNTS}""",
     "trial_times": """SELECT study, study_id, trial, trial_id, parameters, purpose, count(*) AS runs,
         sum(status = 'solved') AS solved, sum(status = 'censored') AS censored, sum(status = 'diverged') AS diverged,
         sum(status = 'crashed') AS crashed, min(CASE WHEN status = 'solved' THEN seconds END) AS fastest_seconds,
