@@ -1,0 +1,133 @@
+"""The trainer's gradient against a float64 reference and its finite differences, and its forward passes against each other."""
+
+import numpy as np
+import pytest
+
+from trainer_native import config, environments, trainer
+
+ENV = "cartpole"  # with random weights its episodes last about 20 env steps: several end inside the horizon
+
+
+def check(params: dict, seed: int = 3, acting_scale: float = 0.0):
+    """What the C++ side gives for one rollout: (arrays, weights, full params, shapes). With acting_scale the weights that
+    act differ from those that learn, so that ratios leave 1 and clipping is at work."""
+    environment = environments.find(ENV)
+    full = config.complete(params, environment.params) | {"try_from": 0.0}
+    shapes = trainer.shapes(environment, params)
+    rng = np.random.default_rng(seed)
+    weights = np.concatenate([rng.uniform(-1, 1, rows * columns) * 1.5 / np.sqrt(rows) for rows, columns in shapes.values()])
+    weights = weights.astype(np.float32)
+    acting = (weights + acting_scale * rng.standard_normal(weights.size)).astype(np.float32)
+    core = trainer._core()
+    out = core.check(trainer.isa(), environment.table_address, environment.param_bytes(full), full, seed, acting, weights)
+    return out, weights, full, shapes
+
+
+def split(flat, shapes):
+    parts, at = {}, 0
+    for name, (rows, columns) in shapes.items():
+        parts[name] = flat[at : at + rows * columns].reshape(rows, columns)
+        at += rows * columns
+    return parts
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def reference_logits(flat, shapes, out, full):
+    """Logits and values [T, N, A + 1] in float64, straight from the definition of the network."""
+    w, hidden, layers = split(flat, shapes), full["hidden"], full["layers"]
+    observations = out["observations"].astype(np.float64).swapaxes(0, 1)  # [T, N, inputs]
+    state = out["first_states"].astype(np.float64).copy()
+    rows = []
+    for t in range(full["horizon"]):
+        x = observations[t] @ w["encoder"]
+        for layer in range(layers):
+            u, f, p = np.split(x @ w[f"layer{layer}"], 3, axis=1)
+            h = state[layer] * out["keep"][t][:, None]
+            state[layer] = u * sigmoid(f) + h * (1 - sigmoid(f))
+            x = x * (1 - sigmoid(p)) + state[layer] * sigmoid(p)
+        rows.append(x @ w["decoder"])
+    return np.stack(rows)
+
+
+def reference_loss(flat, shapes, out, full):
+    """PPO's loss, mean over the rollout, in float64."""
+    logits = reference_logits(flat, shapes, out, full)
+    logits, value = logits[..., :-1], logits[..., -1]
+    log_p = logits - logits.max(-1, keepdims=True)
+    log_p -= np.log(np.exp(log_p).sum(-1, keepdims=True))
+    chosen = np.take_along_axis(log_p, out["actions"][..., None], -1)[..., 0]
+    advantage = out["advantages"].astype(np.float64)
+    target = advantage + out["values"][:-1]
+    if full["normalise_advantages"]:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    ratio = np.exp(chosen - out["log_probabilities"])
+    surrogate = np.minimum(advantage * ratio, advantage * np.clip(ratio, 1 - full["clip"], 1 + full["clip"]))
+    error = (value - target) ** 2
+    if full["value_clip"] > 0:
+        bounded = out["values"][:-1] + np.clip(value - out["values"][:-1], -full["value_clip"], full["value_clip"])
+        error = np.maximum(error, (bounded - target) ** 2)
+    entropy = -(np.exp(log_p) * log_p).sum(-1)
+    return (-surrogate + full["value_coefficient"] * 0.5 * error - full["entropy_coefficient"] * entropy).mean()
+
+
+CASES = {
+    "one layer": {"hidden": 8, "layers": 1},
+    "two layers": {"hidden": 16, "layers": 2},
+    "no constant input": {"hidden": 8, "layers": 1, "constant_input": False},
+    "value clip": {"hidden": 8, "layers": 1, "value_clip": 0.05},
+    "plain advantages": {"hidden": 8, "layers": 2, "normalise_advantages": False},
+}
+
+
+@pytest.mark.parametrize("acting_scale", [0.0, 0.15], ids=["on policy", "off policy"])
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_agrees_with_finite_differences(case, acting_scale):
+    params = {"envs": 8, "horizon": 48, "entropy_coefficient": 0.05, "clip": 0.1, **CASES[case]}
+    out, weights, full, shapes = check(params, acting_scale=acting_scale)
+    assert out["ended"].sum() >= 8, "episodes must end inside the horizon"
+    assert np.abs(out["first_states"]).max() > 0, "sequences must start from states that are not zero"
+    flat = weights.astype(np.float64)
+    assert out["loss"] == pytest.approx(reference_loss(flat, shapes, out, full), rel=1e-4, abs=1e-5)
+    ours, offset, rng = out["gradient"].astype(np.float64), 0, np.random.default_rng(0)
+    for name, (rows, columns) in shapes.items():
+        size = rows * columns
+        some = rng.choice(size, min(size, 40), replace=False) + offset
+        offset += size
+        theirs = []
+        for i in some:
+            step = np.zeros_like(flat)
+            step[i] = 1e-6
+            up, down = (reference_loss(flat + d, shapes, out, full) for d in (step, -step))
+            theirs.append((up - down) / 2e-6)
+        scale = np.abs(ours[offset - size : offset]).max()
+        assert scale > 1e-5, f"the gradient of {name} is at work"
+        np.testing.assert_allclose(ours[some], theirs, atol=2e-3 * scale, rtol=2e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_ratios_are_exactly_one_before_the_first_gradient_step(layers):
+    for horizon, envs in [(16, 8), (48, 12), (5, 4)]:  # other shapes, other grouping of rows
+        out, *_ = check({"hidden": 24, "layers": layers, "envs": envs, "horizon": horizon})
+        assert (out["ratios"] == 1.0).all()
+
+
+def test_acting_agrees_with_the_reference():
+    out, weights, full, shapes = check({"hidden": 16, "layers": 2, "envs": 8, "horizon": 32})
+    values = reference_logits(weights.astype(np.float64), shapes, out, full)[..., -1]
+    np.testing.assert_allclose(out["values"][:-1], values, atol=2e-5)
+
+
+def test_advantages_follow_their_definition():
+    out, _, full, _ = check({"hidden": 8, "envs": 8, "horizon": 40, "gamma": 0.9, "gae_lambda": 0.7, "reward_scale": 0.5})
+    expected = np.zeros_like(out["advantages"], dtype=np.float64)
+    later = np.zeros(8)
+    for t in reversed(range(40)):
+        on = 1.0 - out["ended"][t]
+        delta = out["rewards"][t] + 0.9 * on * out["values"][t + 1] - out["values"][t]
+        later = delta + 0.9 * 0.7 * on * later
+        expected[t] = later
+    np.testing.assert_allclose(out["advantages"], expected, atol=1e-5)
+    assert set(np.unique(out["rewards"])) == {0.5}
