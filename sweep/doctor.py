@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
 from importlib import metadata, util
 from pathlib import Path
@@ -58,15 +57,13 @@ def _build(problems: list[str]) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         problems.append(f"the native trainer cannot be loaded: {error}")
         facts = {"built with": None}
-    compiler = _compiler()
-    if compiler is None:
-        problems.append("no C++ compiler on the path: environments cannot be built; install g++ or clang++, or set CXX")
-    return {**facts, "compiler for environments": compiler}
+    try:
+        from trainer_native import headers
 
-
-def _compiler() -> str | None:
-    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
-    return next((path for name in names if (path := shutil.which(name))), None)
+        facts["compiler of environments"] = " ".join(headers.compiler())
+    except Exception as error:  # noqa: BLE001 - as above
+        problems.append(f"environments cannot be compiled: {error}")
+    return facts
 
 
 def _machine() -> dict[str, Any]:
@@ -92,12 +89,10 @@ def _database(path: str, problems: list[str]) -> str:
 
 def _cache(problems: list[str]) -> str | None:
     try:
-        from trainer_native import environments
-
-        folder = Path(environments.cache_folder())
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-        problems.append(f"no cache for built environments: {error}")
+        from trainer_native import headers
+    except Exception:  # noqa: BLE001 - said already
         return None
+    folder = headers.cache().absolute()
     existing = next(p for p in (folder, *folder.parents) if p.exists())
     if not os.access(existing, os.W_OK):
         problems.append(f"{folder}: built environments cannot be kept there; make it writable")

@@ -63,6 +63,7 @@ def published(data: dict, trial: dict) -> dict[str, Any]:
     about = machine.get("machine") or {}
     values = {
         "study": data["study"]["name"], "study_hash": data["study"]["hash"], "trial": trial["number"],
+        "environment_hash": data["study"]["definition"].get("source_hash"),
         "parameters": trial["parameters"], "verified": bool(trial["is_verified"]),
         "runs": summary.get("runs"), "solved": summary.get("solved"),
         "median_seconds": times.get("median"), "median_low": times.get("low"), "median_high": times.get("high"),
@@ -73,7 +74,8 @@ def published(data: dict, trial: dict) -> dict[str, Any]:
         "build": (machine.get("build") or {}).get("isa"), "compiler": (machine.get("build") or {}).get("compiler"),
         "measured": machine.get("started"),
     }
-    return {key: value for key, value in values.items() if value is not None}
+    return {key: float(f"{value:.6g}") if isinstance(value, float) else value
+            for key, value in values.items() if value is not None}
 
 
 def find(data: dict, number: int | None) -> dict:

@@ -33,7 +33,8 @@ def front(best: dict) -> str:
     for entry in best["front"]:
         marks = (">" if entry["trial"] == best["recommended"] else " ") + ("*" if entry["verified"] else " ")
         t = entry["seconds"]
-        span = f" ({formats.number(t['low'])} to {formats.number(t['high'])})" if t["median"] is not None else ""
+        high = "∞" if t["high"] is None else formats.number(t["high"])  # too few solves to bound it
+        span = f" ({formats.number(t['low'])} to {high})" if t["median"] is not None else ""
         size = formats.whole(entry["parameters"])
         rows.append([f"{marks} {entry['trial']}", size, f"{entry['solved']}/{entry['runs']}",
                      formats.seconds(t["median"]) + span, formats.seconds(t["restart_ert"]),

@@ -6,7 +6,6 @@ import dataclasses
 import sys
 import threading
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
         about = {"env": exported.env, "environment_hash": environment.source_hash, "params": exported.params,
                  "solve": dataclasses.asdict(exported.solve), "seed": seed, "status": run.status,
                  "env_steps": run.env_steps, "mean_return": run.mean_return,
-                 "semantics": config.SEMANTICS, "version": metadata.version("solve-sweep")}
+                 "semantics": config.SEMANTICS, "build": trainer_native.build_info()["isa"]}
         result["weights"] = str(export.write_weights(out, run.weights, about, force))
     return result
 
