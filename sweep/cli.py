@@ -199,8 +199,8 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         status = 2
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("sweep: stopped", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        click.echo(f"sweep: {str(error) or 'stopped'}", err=True)
         status = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no traceback at exit either

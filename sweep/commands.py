@@ -37,7 +37,10 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
     question = study.load(name, budget=budget, verify=verify, run=run_limit, sampler=sampler)
     view = terminal.View()
     with _open(database, create=True) as store:
-        study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view)
+        try:
+            study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped; every run that ended is stored, and `sweep run {name}` goes on") from None
         data = results.collect(store, study_id)
     page = pages.write_report(data, Path(folder or f"{question.name}-report"))
     return {**_overview(data, 1.5), "report": str(page), "database": str(database)}
