@@ -32,9 +32,15 @@ def facts() -> dict:
     }
 
 
-def same_type(one: dict, other: dict) -> bool:
-    """Whether times measured on the two (as of `facts`) may share a front."""
-    return all(one.get(key) == other.get(key) for key in ("cpu", "architecture"))
+def alike(invocations: list[dict], mine: int) -> set[int]:
+    """Ids of the invocations whose times may stand beside those of `mine`: same type of machine, same build of the trainer."""
+
+    def kind(row: dict) -> tuple:
+        facts = row["machine"] or {}
+        return facts.get("cpu"), facts.get("architecture"), row["build"]
+
+    wanted = next(kind(row) for row in invocations if row["id"] == mine)
+    return {row["id"] for row in invocations if kind(row) == wanted}
 
 
 def _container_share() -> float | None:
@@ -56,7 +62,7 @@ def _processor() -> str:
     if platform.system() == "Darwin":
         import subprocess
 
-        named = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
+        named = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
         if named.returncode == 0 and named.stdout.strip():
             return named.stdout.strip()
     return platform.processor() or platform.machine()

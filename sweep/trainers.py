@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,8 +14,11 @@ from typing import Any
 from trainer_native import Run
 
 
-def task(key: int, study: Any, params: dict, seed: int, cap_seconds: float, audit_episodes: int = 0) -> dict:
-    """All that a worker needs for one run, plain enough to travel; `key` names it until its end."""
+def task(key: int, study: Any, params: dict, seed: int, cap_seconds: float, **more: Any) -> dict:
+    """All that a worker needs for one run, plain enough to travel; `key` names it until its end.
+
+    `more`: keep_weights=True sends them back with the run, and weights=... evaluates those instead of training, over `episodes`.
+    """
     return {
         "key": key,
         "trainer": study.trainer,
@@ -22,29 +28,32 @@ def task(key: int, study: Any, params: dict, seed: int, cap_seconds: float, audi
         "solve": {"mean_return": study.solve.mean_return, "episodes": study.solve.episodes, "policy": study.solve.policy},
         "cap_seconds": cap_seconds,
         "max_env_steps": study.budget.max_env_steps or 0,
-        "audit_episodes": audit_episodes,  # after a solve, off the clock: how often the weights hold what they claimed
+        **more,
     }
 
 
-def execute(task: dict, control: Any) -> tuple[Run, dict | None]:
-    """(the run, the false-solve audit if one was asked for); whatever goes wrong inside becomes a crashed run.
+def seed_of(study_seed: int, trial: int, index: int, purpose: str = "search") -> int:
+    """The seed of a trial's run number `index`: 31 bits, no two runs of a study alike but by chance, none shared between purposes."""
+    text = f"{study_seed} {trial} {index} {purpose}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little") & 0x7FFFFFFF
+
+
+def execute(task: dict, control: Any) -> Run | dict:
+    """The run, or what `trainer_native.evaluate` found; whatever goes wrong inside becomes a crashed run.
 
     `control` is a writable buffer of float64[2]: the cap in CPU seconds, and whether to stop.
     """
     try:
+        if "weights" in task:
+            return _evaluate(task)
         train = resolve(task["trainer"])
         run = train(task["env"], task["params"], task["seed"], task["solve"], task["cap_seconds"],
                     max_env_steps=task["max_env_steps"], control=control)
-    except Exception as problem:  # the user's header or function may raise anything; the study goes on
+    except Exception as problem:  # noqa: BLE001 - the user's header or function may raise anything; the study goes on
         where = traceback.extract_tb(problem.__traceback__)[-1]
-        return crashed(task["seed"], f"{type(problem).__name__}: {problem} ({where.name}, line {where.lineno})"), None
-    audit = None
-    if task["audit_episodes"] and run.status == "solved" and run.weights is not None:
-        try:
-            audit = _audit(task, run)
-        except Exception as problem:
-            audit = {"error": f"{type(problem).__name__}: {problem}"}
-    return replace(run, weights=None), audit  # weights weigh more than all the rest, and the search needs none
+        return crashed(task["seed"], f"{type(problem).__name__}: {problem} ({where.name}, line {where.lineno})")
+    # Weights weigh more than all the rest, and the search needs none.
+    return run if task.get("keep_weights") else replace(run, weights=None)
 
 
 def resolve(trainer: str) -> Callable[..., Run]:
@@ -67,13 +76,35 @@ def crashed(seed: int, reason: str, seconds: float = 0.0) -> Run:
                best_return=None, curve=np.zeros((0, 4)), weights=None)
 
 
-def _audit(task: dict, run: Run) -> dict:
-    """A confirmed policy played on over many more episodes: {mean_return, episodes, solved}."""
+def build(study: Any) -> dict:
+    """The build of the trainer: times of two that differ do not belong side by side."""
+    if study.trainer != "native":
+        return {"trainer": study.trainer}
+    from trainer_native import build_info
+
+    return {"trainer": "native", **build_info()}
+
+
+@functools.lru_cache(maxsize=4)
+def _environment(env: str) -> Any:
+    from trainer_native import environments
+
+    return environments.find(env)
+
+
+def network_size(study: Any, params: dict) -> int:
+    """Trainable parameters of the network that `params` describe."""
+    if study.trainer != "native":
+        return sys.modules[resolve(study.trainer).__module__].network_size(params)
+    from trainer_native import network_size
+
+    return network_size(_environment(str(study.env)), params)
+
+
+def _evaluate(task: dict) -> dict:
     from trainer_native import evaluate
 
-    solve = task["solve"]
     # A seed of its own: the episodes that confirmed the solve must not be counted again.
-    result = evaluate(task["env"], task["params"], run.weights, task["audit_episodes"], (task["seed"] ^ 0x5EED) & 0x7FFFFFFF,
-                      policy=solve["policy"])
-    mean = float(result["mean_return"])
-    return {"mean_return": mean, "episodes": task["audit_episodes"], "solved": mean >= solve["mean_return"]}
+    found = evaluate(task["env"], task["params"], task["weights"], task["episodes"], task["seed"] ^ 0x5EED,
+                     policy=task["solve"]["policy"])
+    return {"mean_return": float(found["mean_return"])}

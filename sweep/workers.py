@@ -32,12 +32,11 @@ class WorkerError(RuntimeError):
 
 @dataclass
 class Finished:
-    """A task that ended. `run` is None where it was cancelled before it began."""
+    """A task that ended. `run` is what `trainers.execute` gave, None where it was cancelled before it began."""
 
     key: int
     run: Any
     worker: str
-    audit: dict | None = None
     cpu_seconds: float = 0.0  # of the worker's process, outside training, since the last task ended
     elapsed_seconds: float = 0.0  # wall, from the end of the last task (or its arrival) to this one's
 
@@ -90,6 +89,12 @@ class LocalPool:
         if key in self._slots:
             worker, slot = self._slots[key]
             worker.control[2 * slot + 1] = 1.0
+
+    def cancel_waiting(self) -> None:
+        """No task begins that has not begun yet."""
+        for worker in self._workers:
+            for task in list(worker.tasks)[1:]:
+                self.cancel(task["key"])
 
     def wait(self, timeout: float | None = None) -> list[Finished]:
         """Sleeps until a task ends, `wake` is called, or `timeout` seconds are over; what ended since the last call."""
@@ -183,12 +188,12 @@ class LocalPool:
             return None
         if message[0] == "failed":
             raise WorkerError(f"a worker cannot start: {message[1]}")
-        _, key, run, audit, cpu_seconds = message
+        _, key, run, cpu_seconds = message
         now = time.monotonic()
         task = worker.tasks.popleft()
         assert task["key"] == key
         del self._slots[key]
-        self._finished.append(Finished(key, run, f"local/{worker.index}", audit, cpu_seconds, now - worker.since))
+        self._finished.append(Finished(key, run, f"local/{worker.index}", cpu_seconds, now - worker.since))
         worker.since = now
         return None
 
@@ -226,7 +231,7 @@ class LocalPool:
         if not worker.tasks or not worker.ready:
             return None
         task = worker.tasks[0]
-        return worker.since + HANGS_AFTER * task["cap_seconds"] + HANGS_SECONDS + 0.1 * task["audit_episodes"]
+        return worker.since + HANGS_AFTER * task["cap_seconds"] + HANGS_SECONDS
 
     def _drain_wake(self) -> None:
         try:
@@ -248,7 +253,7 @@ def main(pipe_fd: int, lifeline_fd: int, control_fd: int, core: int) -> None:
         from . import trainers
 
         controls = np.frombuffer(mmap.mmap(control_fd, 16 * DEPTH), dtype=np.float64).reshape(DEPTH, 2)
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the coordinator must say it
         pipe.send(("failed", f"{type(problem).__name__}: {problem}"))
         return
     pipe.send(("ready",))
@@ -259,10 +264,9 @@ def main(pipe_fd: int, lifeline_fd: int, control_fd: int, core: int) -> None:
         except EOFError:
             return
         control = controls[slot]
-        run, audit = (None, None) if control[1] else trainers.execute(task, control)
+        run = None if control[1] else trainers.execute(task, control)
         total = time.process_time()
-        training = run.cpu_seconds if run is not None else 0.0
-        pipe.send(("finished", task["key"], run, audit, total - used - training))
+        pipe.send(("finished", task["key"], run, total - used - getattr(run, "cpu_seconds", 0.0)))
         used = total
 
 

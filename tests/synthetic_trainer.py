@@ -11,15 +11,21 @@ from trainer_native import Run
 SPEED = float(os.environ.get("SYNTHETIC_SPEED", "1"))  # simulated seconds per second
 
 
-def simulate(params: dict, seed: int) -> tuple[float, float]:
-    """(seconds to solve, inf where it never does; parameters), a fixed function of both arguments."""
+def simulate(params: dict, seed: int) -> float:
+    """Seconds to solve, inf where it never does: a fixed function of both arguments."""
     hidden, rate = params.get("hidden", 16), params.get("learning_rate", 0.01)
     gamma, horizon = params.get("gamma", 0.98), params.get("horizon", 64)
     distance = (math.log10(rate / 0.02) ** 2 + (math.log10((1 - gamma) / 0.02)) ** 2
                 + 0.1 * math.log2(horizon / 32) ** 2 + 0.1 * math.log2(hidden / 16) ** 2)
     rng = np.random.default_rng([seed, hidden, horizon])
     seconds = 0.04 * math.exp(1.5 * distance) * (hidden / 16) ** 0.5 * math.exp(0.4 * rng.standard_normal())
-    return (seconds if rng.random() < math.exp(-0.3 * distance) else math.inf), 3 * hidden * hidden + 20 * hidden
+    return seconds if rng.random() < math.exp(-0.3 * distance) else math.inf
+
+
+def network_size(params: dict) -> int:
+    """Trainable parameters, as trainer_native.network_size."""
+    hidden = params.get("hidden", 16)
+    return 3 * hidden * hidden + 20 * hidden
 
 
 def train(env, params, seed, solve, max_seconds, max_env_steps=0, control=None) -> Run:
@@ -28,7 +34,7 @@ def train(env, params, seed, solve, max_seconds, max_env_steps=0, control=None) 
         os.kill(os.getpid(), 9)
     if params.get("fail"):
         raise ValueError("this environment is broken")
-    solves, parameters = simulate(params, seed)
+    solves, parameters = simulate(params, seed), network_size(params)
     begun, cpu = time.perf_counter(), time.thread_time()
     status, reason, now = "censored", "cap", 0.0
     while True:
