@@ -1,6 +1,5 @@
 """A study's results -> Plotly figures; pure, and every figure survives having nothing to show.
 
-Colours are written as they look on white; a page swaps each for its partner in DARK where the reader's system is dark.
 Everything is drawn as SVG, thinned to what the eye can tell apart: it prints, and it needs no WebGL.
 """
 
@@ -8,66 +7,22 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import statistics
-from .formats import ABSENT, duration, finite, number, param, percent, real, seconds, short, whole
+from .formats import duration, finite, number, param, percent, real, seconds, short, whole
+from .look import CLAIMED, DASHES, INK, SERIES, SURFACE, UNVERIFIED, VERIFIED, empty, level, log_axis, nothing
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-INK, MUTED, GRID, SURFACE = "#1c2430", "#5f6b7a", "#e4e8ed", "#fefefe"
-CLAIMED, UNVERIFIED, VERIFIED = "#9aa5b1", "#c2570c", "#0a66ad"
-#: Distinct to colour-blind eyes (after Okabe and Ito), and told apart by DASHES too.
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#b0578d", "#8a6d00")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
-#: Colour on white -> the same colour on a dark page.
-DARK = {
-    INK: "#e6eaef", MUTED: "#9aa7b6", GRID: "#2b333d", SURFACE: "#1b2129",
-    CLAIMED: "#66727f", UNVERIFIED: "#f0a04b", VERIFIED: "#5db5ee",
-    "#0072b2": "#56b4e9", "#d55e00": "#f08a4b", "#009e73": "#34c9a0", "#b0578d": "#e29cc4", "#8a6d00": "#e3bd45",
-}  # fmt: skip
-FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif'
 #: Most trials in the curves over seeds: more cannot be told apart.
 MOST_CURVES = 5
-
-
-def _figure(height: int = 420, **layout: Any) -> Figure:
-    import plotly.graph_objects as go
-
-    axis = {"gridcolor": GRID, "linecolor": MUTED, "tickcolor": MUTED, "ticks": "outside", "ticklen": 4, "zeroline": False,
-            "showline": True, "automargin": True, "title": {"standoff": 12, "font": {"size": 13}}}  # fmt: skip
-    layout = {
-        "template": go.layout.Template(layout={"xaxis": axis, "yaxis": axis, "colorway": SERIES}),
-        "height": height, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "title": {"text": ""}},
-        "hoverlabel": {"bgcolor": SURFACE, "bordercolor": MUTED, "align": "left",
-                       "font": {"family": FONT, "color": INK, "size": 12}},
-        "hovermode": "closest", "dragmode": False, **layout,
-    }  # fmt: skip
-    return go.Figure(layout=layout)
-
-
-def _nothing(text: str, height: int = 160) -> Figure:
-    figure = _figure(height, xaxis={"visible": False}, yaxis={"visible": False})
-    return figure.add_annotation(text=text, showarrow=False, font={"color": MUTED}, x=0.5, y=0.5, xref="paper", yref="paper")
-
-
-def _log_axis(values: list[float], title: str, text=number, pad: float = 0.06) -> dict:
-    """A log axis that holds `values`, with marks at 1, 2 and 5 (closer together on a short axis) written by `text`."""
-    low, high = math.log10(min(values)), math.log10(max(values))
-    if high - low < 0.3:
-        low, high = low - (0.3 - high + low) / 2, high + (0.3 - high + low) / 2
-    low, high = low - pad * (high - low), high + pad * (high - low)
-    marks = (1, 2, 5) if high - low <= 3 else (1,)
-    if high - low < 0.9:
-        marks = (1, 1.5, 2, 3, 4, 5, 6, 8)
-    ticks = [m * 10.0**e for e in range(math.floor(low) - 1, math.ceil(high) + 2) for m in marks]
-    return {"type": "log", "range": [low, high], "tickvals": ticks, "ticktext": [text(t) for t in ticks], "title": {"text": title}}
+#: Most claims that are all drawn; of more, those that would cover one another are not.
+MOST_DOTS = 1500
 
 
 # -- what a trial is shown by ----------------------------------------------------------------------------------
@@ -141,8 +96,8 @@ def _hover(trial: dict, names: list[str], claim: bool) -> str:
 # -- the front -------------------------------------------------------------------------------------------------
 
 
-def _thin(points: list[tuple[float, float, dict]], most: int = 1500) -> list[tuple[float, float, dict]]:
-    """One point for each spot of a 140 × 90 grid in log space, where more than `most` would be drawn on one another."""
+def _thin(points: list[tuple[float, float, dict]], most: int = MOST_DOTS) -> list[tuple[float, float, dict]]:
+    """One point for each spot of a 140 × 90 grid in log space, where there are more than `most`."""
     if len(points) <= most:
         return points
     xy = np.log10([[p[0], p[1]] for p in points])
@@ -179,22 +134,26 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
     listed = finalists(data)
     measured = [t for t in listed if t in sized and t.get("verified") and time_of(t["verified"], measure)]
     if not claims and not measured:
-        return _nothing("No trial has solved yet, so there is nothing to place.")
+        return nothing("No trial has solved yet, so there is nothing to place.")
     times = [c[1] for c in claims] + [time_of(t["verified"], measure) for t in measured]
     sizes = [c[0] for c in claims] + [t["parameters"] for t in measured]
     title = "restart ERT" if measure == "restart_ert" else "median time to solve"
     bounds = [finite((t["verified"].get("seconds") or {}).get(k)) for t in measured for k in _interval(measure)]
-    xaxis = _log_axis(sizes, "network size, trainable parameters", short, pad=0.1)
-    yaxis = _log_axis(times + [b for b in bounds if b and b > 0], title + ", seconds")
+    xaxis = log_axis(sizes, "network size, trainable parameters", short, pad=0.1)
+    yaxis = log_axis(times + [b for b in bounds if b and b > 0], title + ", seconds")
     top = 10 ** yaxis["range"][1] * 10
 
-    figure = _figure(500, xaxis=xaxis, yaxis=yaxis)
+    figure = empty(500, xaxis=xaxis, yaxis=yaxis)
     drawn = _thin(claims)
-    figure.add_trace(go.Scatter(
-        x=[c[0] for c in drawn], y=[c[1] for c in drawn], mode="markers", name="claimed by the search",
-        marker={"size": 6, "color": CLAIMED, "opacity": 0.55}, hoverinfo="text",
-        hovertext=[_hover(c[2], names, claim=True) for c in drawn],
-    ))  # fmt: skip
+    kinds = ((True, "claimed, fewer than 4 seeds", "circle-open"), (False, "claimed, 4 seeds or more", "circle"))
+    for few, label, symbol in kinds:
+        some = [c for c in drawn if ((finite(c[2]["search"].get("runs")) or 0) < 4) == few]
+        if some:
+            figure.add_trace(go.Scatter(
+                x=[c[0] for c in some], y=[c[1] for c in some], mode="markers", name=label, hoverinfo="text",
+                marker={"size": 6, "color": CLAIMED, "symbol": symbol, "opacity": 0.6 if few else 0.9},
+                hovertext=[_hover(c[2], names, claim=True) for c in some],
+            ))
 
     members = [by_number(data)[n] for n in data.get("front") or [] if n in by_number(data)]
     if measure == "restart_ert":
@@ -203,7 +162,7 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
             figure.add_trace(go.Scatter(
                 x=[s[0] for s in steps], y=[s[1] for s in steps], mode="lines", name="the front", hoverinfo="skip",
                 line={"color": INK, "width": 1.5, "dash": "dot", "shape": "hv"},
-            ))  # fmt: skip
+            ))
 
     width = (xaxis["range"][1] - xaxis["range"][0]) * 0.022
     place = dict(zip([t["number"] for t in measured], _aside([t["parameters"] for t in measured], width), strict=True))
@@ -217,7 +176,7 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
         figure.add_trace(go.Scatter(
             x=links[0], y=links[1], mode="lines", name="from claim to measurement", hoverinfo="skip",
             line={"color": CLAIMED, "width": 1}, opacity=0.8,
-        ))  # fmt: skip
+        ))
     for kind, colour, symbol in (("unverified", UNVERIFIED, "diamond-open"), ("verified", VERIFIED, "circle")):
         some = [t for t in measured if state(t) == kind]
         if not some:
@@ -236,14 +195,14 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
             hovertext=[_hover(t, names, claim=False) for t in some],
             marker={"size": 10, "color": colour, "symbol": symbol, "line": {"width": 1.5, "color": colour}},
             error_y={"type": "data", "array": up, "arrayminus": down, "thickness": 1.5, "width": 4, "color": colour},
-        ))  # fmt: skip
+        ))
     best = by_number(data).get(data.get("recommended"))
     if best is not None and best["number"] in place:
         x, y = place[best["number"]], time_of(best["verified"], measure)
         figure.add_trace(go.Scatter(
             x=[x], y=[y], mode="markers", name=f"recommended, trial {best['number']}", hoverinfo="skip",
             marker={"size": 20, "color": "rgba(0,0,0,0)", "line": {"width": 2, "color": INK}},
-        ))  # fmt: skip
+        ))
     return figure
 
 
@@ -261,8 +220,18 @@ def _shown_runs(trial: dict) -> list[dict]:
 
 def outcomes(trial: dict) -> list[tuple[float, bool]]:
     """(seconds, solved) of a finalist's runs for Kaplan–Meier; see `statistics.outcome`."""
-    pairs = (statistics.outcome(r.get("status"), finite(r.get("seconds")) or 0.0, r.get("reason") or "") for r in _shown_runs(trial))
+    pairs = []
+    for run in _shown_runs(trial):
+        time = finite(run.get("seconds"))
+        if time is not None and time >= 0:
+            pairs.append(statistics.outcome(run["status"], time, run.get("reason") or ""))
     return [p for p in pairs if p is not None]
+
+
+def _until(end: float, solves: Iterable[float]) -> float:
+    """Where an axis of time stops: past everything, unless unsolved runs go on for long after the last solve."""
+    last = max(solves, default=end)
+    return (1.5 * last if 0 < 2 * last < end else end * 1.02) or 1.0
 
 
 def _label(trial: dict) -> str:
@@ -271,13 +240,13 @@ def _label(trial: dict) -> str:
 
 
 def kaplan_meier(data: dict) -> Figure:
-    """The share of seeds that have solved against seconds, for at most MOST_CURVES finalists; ticks where a run was stopped."""
+    """The share of seeds solved against seconds, for at most MOST_CURVES finalists; ticks where a run was stopped."""
     import plotly.graph_objects as go
 
     shown = [(t, o) for t in finalists(data) if (o := outcomes(t))][:MOST_CURVES]
     if not any(solved for _, pairs in shown for _, solved in pairs):
-        return _nothing("No finalist has solved yet.")
-    figure = _figure(400)
+        return nothing("No finalist has solved yet.")
+    figure = empty(400)
     end = max(time for _, pairs in shown for time, _ in pairs if math.isfinite(time))
     for i, (trial, pairs) in enumerate(shown):
         at, left = statistics.kaplan_meier([p[0] for p in pairs], [p[1] for p in pairs])
@@ -287,8 +256,9 @@ def kaplan_meier(data: dict) -> Figure:
         line = {"color": SERIES[i % len(SERIES)], "dash": DASHES[i % len(DASHES)], "width": 2.5, "shape": "hv"}
         figure.add_trace(go.Scatter(
             x=[s[0] for s in steps], y=[s[1] for s in steps], mode="lines", line=line, name=_label(trial),
-            legendgroup=str(i), hovertemplate="%{y:.0%} solved by %{x:.3~g} s<extra>trial " + str(trial["number"]) + "</extra>",
-        ))  # fmt: skip
+            legendgroup=str(i),
+            hovertemplate="%{y:.0%} solved by %{x:.3~g} s<extra>trial " + str(trial["number"]) + "</extra>",
+        ))
         stopped = sorted(time for time, solved in pairs if not solved and math.isfinite(time))
         if stopped:
             heights = [max(s[1] for s in steps if s[0] <= x) for x in stopped]
@@ -296,14 +266,15 @@ def kaplan_meier(data: dict) -> Figure:
                 x=stopped, y=heights, mode="markers", showlegend=False, legendgroup=str(i),
                 marker={"symbol": "line-ns", "size": 9, "line": {"width": 1.5, "color": line["color"]}},
                 hovertemplate="stopped unsolved at %{x:.3~g} s<extra>trial " + str(trial["number"]) + "</extra>",
-            ))  # fmt: skip
-    figure.update_xaxes(title_text="seconds since the first env step", range=[0, end * 1.02])
+            ))
+    until = _until(end, (time for _, pairs in shown for time, solved in pairs if solved))
+    figure.update_xaxes(title_text="seconds since the first env step", range=[0, until])
     figure.update_yaxes(title_text="share of seeds solved", range=[0, 1.03], tickformat=".0%")
     return figure
 
 
 def _curve(data: dict, run: dict) -> np.ndarray | None:
-    """The run's learning curve [points, 4] (cpu_seconds, seconds, env_steps, mean_return) where it is known, finite rows only."""
+    """The run's learning curve [points, 4] (CPU seconds, seconds, env steps, mean return), finite rows only."""
     curve = run.get("curve")
     if curve is None:
         curve = (data.get("curves") or {}).get(run.get("id"))
@@ -325,8 +296,9 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
     import plotly.graph_objects as go
 
     column, unit = (1, "seconds since the first env step") if against == "seconds" else (2, "env steps")
-    figure = _figure(400)
+    figure = empty(400)
     drawn, end = 0, 0.0
+    ends: list[float] = []
     for trial in finalists(data):
         runs = [(c, r) for r in _shown_runs(trial) if (c := _curve(data, r)) is not None]
         if not runs or drawn >= MOST_CURVES:
@@ -340,7 +312,7 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
             ys.extend([*c[:, 3].tolist(), None])
         faint = {"color": colour, "width": 1}
         figure.add_trace(go.Scatter(x=xs, y=ys, mode="lines", line=faint, opacity=0.22, hoverinfo="skip", visible=seen,
-                                    showlegend=False, legendgroup=group))  # fmt: skip
+                                    showlegend=False, legendgroup=group))
         last = max(float(c[-1, column]) for c, _ in runs)
         grid = np.linspace(min(float(c[0, column]) for c, _ in runs), last, 100)
         middle = np.median([np.interp(grid, c[:, column], c[:, 3]) for c, _ in runs], axis=0)
@@ -348,23 +320,24 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
             x=grid, y=middle, mode="lines", line={"color": colour, "width": 2.5, "dash": dash}, name=_label(trial),
             legendgroup=group, visible=seen,
             hovertemplate="median %{y:.3~s} at %{x:.3~s}<extra>trial " + str(trial["number"]) + "</extra>",
-        ))  # fmt: skip
+        ))
         key = "seconds" if against == "seconds" else "env_steps"
-        solved = [(finite(r.get(key)), finite(r.get("mean_return")), r.get("seed")) for _, r in runs if r.get("status") == "solved"]
+        solves = [r for _, r in runs if r.get("status") == "solved"]
+        solved = [(finite(r.get(key)), finite(r.get("mean_return")), r.get("seed")) for r in solves]
         solved = [s for s in solved if s[0] is not None and s[1] is not None]
         figure.add_trace(go.Scatter(
             x=[s[0] for s in solved], y=[s[1] for s in solved], mode="markers", showlegend=False, legendgroup=group,
             visible=seen, marker={"size": 6, "color": colour, "line": {"width": 1, "color": SURFACE}}, hoverinfo="text",
             hovertext=[f"trial {trial['number']}, seed {html.escape(str(s[2]))}: solved" for s in solved],
-        ))  # fmt: skip
-        end = max([end, last, *(s[0] for s in solved)])
+        ))
+        ends.extend(s[0] for s in solved)
+        end = max([end, last, *ends])
         drawn += 1
     if not drawn:
-        return _nothing("No learning curve of a finalist is stored.")
+        return nothing("No learning curve of a finalist is stored.")
     if goal is not None:
-        figure.add_hline(y=goal, line={"color": MUTED, "width": 1, "dash": "dash"}, annotation_text=f"solved: {number(goal)}",
-                         annotation_position="top left", annotation_font={"color": MUTED, "size": 12})  # fmt: skip
-    figure.update_xaxes(title_text=unit, range=[0, end * 1.03 or 1])
+        level(figure, goal, goal, f"solved: {number(goal)}")
+    figure.update_xaxes(title_text=unit, range=[0, _until(end, ends)])
     figure.update_yaxes(title_text="mean return in training")
     return figure
 
@@ -376,34 +349,33 @@ def search(data: dict) -> Figure:
     """The best restart ERT that the search claimed so far, against the time it had taken."""
     import plotly.graph_objects as go
 
-    points = [(finite(p.get("elapsed_seconds")), finite(p.get("best_restart_ert")), p.get("trial")) for p in data.get("search") or []]
+    steps = data.get("search") or []
+    points = [(finite(p.get("elapsed_seconds")), finite(p.get("best_restart_ert")), p.get("trial")) for p in steps]
     points = sorted((p for p in points if p[0] is not None and p[1] is not None and p[1] > 0), key=lambda p: p[0])
     if not points:
-        return _nothing("No trial has solved yet.")
-    end = max([points[-1][0], *(finite(p.get("elapsed_seconds")) or 0 for p in data["search"])])
+        return nothing("No trial has solved yet.")
+    end = max([points[-1][0], *(finite(p.get("elapsed_seconds")) or 0 for p in steps)])
     scale, unit = (1, "seconds") if end < 180 else (60, "minutes") if end < 3 * 3600 else (3600, "hours")
     line = [*points, (end, points[-1][1], points[-1][2])]
-    figure = _figure(320)
+    figure = empty(320)
     figure.add_trace(go.Scatter(
         x=[p[0] / scale for p in line], y=[p[1] for p in line], mode="lines+markers" if len(line) < 200 else "lines",
         line={"color": VERIFIED, "width": 2.5, "shape": "hv"}, marker={"size": 6}, showlegend=False, hoverinfo="text",
         hovertext=[f"{seconds(p[1])} by trial {html.escape(str(p[2]))}<br>after {duration(p[0])}" for p in line],
-    ))  # fmt: skip
+    ))
     values = [p[1] for p in points]
     best = by_number(data).get(data.get("recommended"))
     measured = time_of((best or {}).get("verified"))
     if measured is not None:
         values.append(measured)
-        figure.add_hline(y=measured, line={"color": MUTED, "width": 1, "dash": "dash"}, annotation_position="top right",
-                         annotation_text=f"recommended, measured: {seconds(measured)}",
-                         annotation_font={"color": MUTED, "size": 12})  # fmt: skip
-    figure.update_layout(yaxis=_log_axis(values, "best claimed restart ERT, seconds", pad=0.1))
+        level(figure, measured, math.log10(measured), f"recommended, measured: {seconds(measured)}")
+    figure.update_layout(yaxis=log_axis(values, "best claimed restart ERT, seconds", pad=0.1))
     figure.update_xaxes(title_text=f"{unit} of search", range=[0, end / scale * 1.02 or 1])
     return figure
 
 
 def worker_time(data: dict) -> list[tuple[str, float]]:
-    """(what, seconds) for all the time of the workers and of the coordinator that is known, in the order of a run's life."""
+    """(what, seconds) for all the time of the workers and of the coordinator that is known."""
     trials = data.get("trials") or []
     spent: dict[str, float] = {}
     for trial in trials:
@@ -414,9 +386,11 @@ def worker_time(data: dict) -> list[tuple[str, float]]:
             spent["measuring finalists"] = spent.get("measuring finalists", 0.0) + (finite(run.get("seconds")) or 0.0)
     ordered = [f"search: {s}" for s in ("solved", "censored", "diverged", "crashed")] + ["measuring finalists"]
     parts = [(name, spent[name]) for name in ordered if spent.get(name)]
-    sampler = sum(finite((m.get("totals") or {}).get("sampler_cpu_seconds")) or 0.0 for m in data.get("machines") or [])
-    platform = finite((data.get("counts") or {}).get("platform_seconds")) or 0.0
-    return parts + [(n, s) for n, s in (("choosing trials", sampler), ("platform", platform)) if s]
+    counts = data.get("counts") or {}
+    for name, key in (("choosing trials", "sampler_seconds"), ("platform", "platform_seconds")):
+        if took := finite(counts.get(key)):
+            parts.append((name, took))
+    return parts
 
 
 def time_spent(data: dict) -> Figure:
@@ -426,18 +400,15 @@ def time_spent(data: dict) -> Figure:
     parts = worker_time(data)
     total = sum(p[1] for p in parts)
     if not total:
-        return _nothing("No run has ended yet.")
-    colours = [MUTED if n in ("platform", "choosing trials") else CLAIMED if n not in ("search: solved", "measuring finalists") else VERIFIED
-               for n, _ in parts]  # fmt: skip
-    figure = _figure(90 + 36 * len(parts), bargap=0.35)
+        return nothing("No run has ended yet.")
+    good = ("search: solved", "measuring finalists")
+    colours = [VERIFIED if name in good else CLAIMED for name, _ in parts]
+    figure = empty(90 + 36 * len(parts), bargap=0.35)
     figure.add_trace(go.Bar(
         x=[p[1] for p in parts], y=[p[0] for p in parts], orientation="h", marker={"color": colours}, hoverinfo="skip",
         text=[f"{duration(p[1]) if p[1] >= 100 else seconds(p[1])}, {percent(p[1] / total)}" for p in parts],
         textposition="outside", cliponaxis=False, textfont={"color": INK}, showlegend=False,
-    ))  # fmt: skip
-    figure.update_xaxes(title_text="seconds", range=[0, max(p[1] for p in parts) * 1.45])
+    ))
+    figure.update_xaxes(title_text="seconds", range=[0, max(p[1] for p in parts) * 1.8])
     figure.update_yaxes(autorange="reversed", ticks="", showline=False)
     return figure
-
-
-__all__ = ["ABSENT", "DARK", "front", "kaplan_meier", "learning_curves", "search", "time_spent"]

@@ -10,7 +10,7 @@ DIMENSIONS = {
     "hidden": [8, 16, 32, 64], "layers": 1, "envs": {"pow2": [32, 512]}, "horizon": {"pow2": [16, 128]},
     "learning_rate": {"log": [1e-3, 1e-1]}, "gamma": {"near_one": [0.9, 0.999]}, "gae_lambda": {"uniform": [0.5, 1.0]},
     "entropy_coefficient": {"log": [1e-4, 1e-1]}, "epochs": [1, 2, 3, 4], "optimizer": ["muon", "adam"], "frameskip": {"int": [2, 8]},
-}  # fmt: skip
+}
 
 
 def run(number: int, seed: int, scale: float, rate: float, rng, cap: float = 60.0, points: int = 64, goal: float = 800.0) -> dict:
@@ -30,7 +30,7 @@ def run(number: int, seed: int, scale: float, rate: float, rng, cap: float = 60.
         "trigger_seconds": end * 0.95 if solved else None, "trigger_env_steps": None, "cap_seconds": cap, "audit": False,
         "mean_return": 820.0 if solved else float(returns[-1]), "best_return": float(returns.max()), "worker": "0",
         "curve": np.column_stack([grid * end * 0.99, grid * end, grid * steps, returns]),
-    }  # fmt: skip
+    }
 
 
 def summarise(runs: list[dict], measured: bool = False) -> dict:
@@ -48,7 +48,7 @@ def summarise(runs: list[dict], measured: bool = False) -> dict:
         "env_steps": {"median": float(np.median([r["env_steps"] for r in runs]))},
         "steps_per_second": 480_000.0, "steps_per_second_all_cores": 450_000.0 if measured else None,
         "false_solves": 0.031 if measured else None,
-    }  # fmt: skip
+    }
 
 
 def study(trials: int = 60, finalists: int = 5, seed: int = 0, name: str = "breakout", rate: float = 0.8, curves: bool = True) -> dict:
@@ -63,8 +63,8 @@ def study(trials: int = 60, finalists: int = 5, seed: int = 0, name: str = "brea
             "learning_rate": float(10 ** rng.uniform(-3, -1)), "gamma": 1 - float(10 ** rng.uniform(-3, -1)),
             "gae_lambda": float(rng.uniform(0.5, 1)), "entropy_coefficient": float(10 ** rng.uniform(-4, -1)),
             "epochs": int(rng.integers(1, 5)), "optimizer": str(rng.choice(["muon", "adam"])), "frameskip": int(rng.integers(2, 9)),
-        }  # fmt: skip
-        scale = 9 * float(np.exp(abs(rng.standard_normal()) * 0.9)) * (1.5 if hidden == 8 else 1 + hidden / 60)
+        }
+        scale = 9 * float(np.exp(abs(rng.standard_normal()) * 0.9)) * {8: 1.6, 16: 1.0, 32: 0.75, 64: 0.9}[hidden]
         good = rate * float(rng.random() ** 0.3)
         runs = []
         for s in range(int(rng.choice([1, 1, 1, 2, 4, 8]))):
@@ -74,12 +74,12 @@ def study(trials: int = 60, finalists: int = 5, seed: int = 0, name: str = "brea
         claim = summarise(runs) if len(runs) > 1 else _single(runs)
         made.append({"id": number + 1, "number": number, "params": params, "parameters": parameters, "state": "ended", "value": None,
                      "origin": "tpe" if number else "default", "runs": runs, "verification": [], "search": claim, "verified": None,
-                     "is_verified": False, "_scale": scale, "_rate": good})  # fmt: skip
+                     "is_verified": False, "_scale": scale, "_rate": good})
         ert = claim["seconds"]["restart_ert"]
         if np.isfinite(ert) and (not search or ert < search[-1]["best_restart_ert"]):
             search.append({"elapsed_seconds": elapsed, "best_restart_ert": ert, "trial": number})
     able = sorted((t for t in made if np.isfinite(t["search"]["seconds"]["restart_ert"])),
-                  key=lambda t: t["search"]["seconds"]["restart_ert"] * (1 + t["parameters"] / 20000))  # fmt: skip
+                  key=lambda t: t["search"]["seconds"]["restart_ert"] * (1 + t["parameters"] / 8000))
     for place, trial in enumerate(able[:finalists]):
         for s in range(32 if place < 2 else 16):
             run_id += 1
@@ -110,7 +110,7 @@ def study(trials: int = 60, finalists: int = 5, seed: int = 0, name: str = "brea
         "recommended": statistics.recommended([(t["number"], t["parameters"], _ert(t)) for t in verified]),
         "counts": {"trials": len(made), "runs": {s: statuses.count(s) for s in ("solved", "censored", "diverged", "crashed")},
                    "training_seconds": spent, "platform_seconds": spent * 0.005},
-    }  # fmt: skip
+    }
 
 
 def _ert(trial: dict) -> float:
@@ -127,4 +127,15 @@ def _single(runs: list[dict]) -> dict:
                     "restart_ert_high": float("inf"), "olympic": None},
         "env_steps": {"median": runs[0]["env_steps"] if solved else None}, "steps_per_second": 480_000.0,
         "steps_per_second_all_cores": None, "false_solves": None,
-    }  # fmt: skip
+    }
+
+
+def spoil(value, bad, rng):
+    """`value` with `bad` in the place of one in three of its numbers."""
+    if isinstance(value, dict):
+        return {k: v if k in ("number", "id") else spoil(v, bad, rng) for k, v in value.items()}
+    if isinstance(value, list):
+        return [spoil(v, bad, rng) for v in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and rng.random() < 0.33:
+        return bad
+    return value
