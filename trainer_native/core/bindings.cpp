@@ -193,5 +193,12 @@ NB_MODULE(_core, m) {
     m.def("has_fma", [](const std::string& isa) { return core_named(isa).has_fma != 0; }, "isa"_a);
     m.def("train", &train);
     m.def("evaluate", &evaluate);
+    m.def("peak_flops", [](const std::string& isa) { return core_named(isa).peak_flops(); }, "isa"_a,
+          "Multiply-adds of this core, counted as two FLOP each, per second.");
+    m.def("environment_seconds",
+          [](const std::string& isa, size_t table, nb::bytes params, int envs, int rounds, unsigned long long seed) {
+              return core_named(isa).environment_seconds(game_at(table), params.c_str(), envs, rounds, seed);
+          },
+          "CPU seconds of rounds env steps of envs copies with random actions, observations included.");
     m.def("check", &check);
 }

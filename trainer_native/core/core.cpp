@@ -132,6 +132,53 @@ long long run_evaluation(const Game* game, const void* params, const Options& o,
     return steps;
 }
 
+double peak_flops() {
+    constexpr int sums = registers == 32 ? 24 : 12;
+    constexpr long rounds = 4000000;
+    wide sum[sums];
+    for (wide& s : sum) s = broadcast<wide>(1.0f);
+    const wide a = broadcast<wide>(0.999f), b = broadcast<wide>(0.001f);
+    const double start = cpu_seconds();
+    for (long i = 0; i < rounds; i++) {
+#pragma GCC unroll 24
+        for (int j = 0; j < sums; j++) sum[j] = fma(sum[j], a, b);
+    }
+    const double seconds = cpu_seconds() - start;
+    volatile float kept = 0.0f;
+    for (const wide& s : sum) kept = kept + s[0];
+    return double(rounds) * sums * width<wide> * 2 / seconds;
+}
+
+double environment_seconds(const Game* game, const void* params, int envs, int rounds, unsigned long long seed) {
+    const EnvironmentTable& t = table(game);
+    char* games;
+    Rng* rngs;
+    int* actions;
+    float* observations;
+    Outcome* outcomes;
+    if (!in_memory([&](Arena& a) {
+            games = a.take<char>(long(envs) * t.state_size);
+            rngs = a.take<Rng>(envs);
+            actions = a.take<int>(envs);
+            observations = a.take<float>(long(envs) * t.observation_size);
+            outcomes = a.take<Outcome>(envs);
+        }))
+        return -1.0;
+    for (int i = 0; i < envs; i++) rngs[i] = stream(seed, i);
+    t.reset(games, params, rngs, envs);
+    Rng rng = stream(seed, envs);
+    const double start = cpu_seconds();
+    for (int round = 0; round < rounds; round++) {
+        for (int i = 0; i < envs; i++) actions[i] = rng.below(t.actions);
+        t.step(games, params, actions, rngs, outcomes, envs);
+        for (int i = 0; i < envs; i++)
+            if (outcomes[i].terminated || outcomes[i].truncated)
+                t.reset(games + long(i) * t.state_size, params, rngs + i, 1);
+        t.observe(games, params, observations, t.observation_size, envs);
+    }
+    return cpu_seconds() - start;
+}
+
 void check(const Game* game, const void* params, const Options& o, unsigned long long seed, const float* acting,
            const float* weights, Check& out) {
     const PlainFloats plain;
@@ -186,6 +233,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
 
 
 extern "C" const sweep_core::Core* SWEEP_JOIN(core_of_, sweep)() {
-    static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, run_training, run_evaluation, check};
+    static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, run_training, run_evaluation,
+                                         peak_flops, environment_seconds, check};
     return &core;
 }

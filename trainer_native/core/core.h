@@ -74,6 +74,10 @@ struct Core {
     long long (*evaluate)(const Game* game, const void* params, const Options& options, const float* weights,
                           const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
                           double* returns);
+    // What the bounds of a benchmark are made of: FLOP per second of this core's multiply-adds, and CPU seconds of
+    // `rounds` env steps of `envs` copies with random actions, observations included.
+    double (*peak_flops)();
+    double (*environment_seconds)(const Game* game, const void* params, int envs, int rounds, unsigned long long seed);
     // One rollout by `acting` weights, and the gradient of the loss over all of it at `weights`: what tests compare with
     // a reference. Arrays as described in rollout.h; gradient and weights as [in, out] without padding.
     void (*check)(const Game* game, const void* params, const Options& options, unsigned long long seed,

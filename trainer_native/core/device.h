@@ -85,6 +85,10 @@ namespace sweep {
 
 SWEEP_FN float lowest(float a, float b) { return a < b ? a : b; }
 SWEEP_FN float highest(float a, float b) { return a > b ? a : b; }
-SWEEP_FN float clamp(float x, float low, float high) { return lowest(highest(x, low), high); }
+// NaN stays NaN.
+SWEEP_FN float clamp(float x, float low, float high) {
+    const float y = x < low ? low : x;
+    return y > high ? high : y;
+}
 
 }  // namespace sweep
