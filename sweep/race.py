@@ -1,10 +1,11 @@
-"""Decisions of a study, pure: the cap of a run, whether a trial goes on, what a trial is worth, who is verified next.
+"""Decisions of the search, pure: the cap of a run, whether a trial goes on, what it is worth, who is to be verified.
 
-`Race` holds a summary of the runs so far: add each run, then ask. Nothing here reads a clock, draws at random or does input or output.
-All seconds of the search are CPU seconds since the run's first env step; those of verification are wall seconds.
+`Race` holds a summary of the runs so far: add each run, then ask. Nothing here reads a clock, draws at random or does
+input or output. All seconds are CPU seconds since the run's first env step.
 
-A run is a function of its params and seed, so a rerun of a seed with a longer cap is the same run going on: per (trial, seed) the longest
-counts and the shorter is forgotten. That is what promote() and a store read again after an interruption rely on.
+A run is a function of its params and seed, so a rerun of a seed with a longer cap is the same run going on: per
+(trial, seed) the longest counts and the shorter is forgotten. That is what promote() and a store read again after an
+interruption rely on.
 """
 
 from __future__ import annotations
@@ -13,27 +14,57 @@ import bisect
 import hashlib
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 
 from sweep import statistics
+from sweep.verification import (
+    Finalist,
+    VerificationStep,
+    hopeless,
+    reliability,
+    verification_cap,
+    verification_next,
+)
 
-SOLID_RUNS, SOLID_SOLVES = 4, 3  # runs and solves from which on a trial's time is believed: it sets caps and stands on the front
-CAP_OVER_UPPER = 2.0  # cap ÷ upper end of the interval of the best restart ERT among networks no larger
-CAP_OVER_FASTEST = 4.0  # cap ÷ restart ERT of the fastest trial of any size
-RAMP_START, RAMP_TRIALS = 16, 8  # without a cap the first 8 trials get a 16th of run_seconds, the next 16 an 8th, the next 32 a 4th, ...
-PROMOTED_SHARE = 0.25  # of the trials cut by the ramp, the share with the best curves that is run again for longer
-AUDIT_ONE_IN, AUDIT_SHARE = 10, 0.1  # one trial in ten audits the caps, while that takes no more than this share of all seconds
-AUDIT_OVER_CAP = 8.0  # an audit goes on to this many times its cap: what solves later still cannot be a fast trial by that run
-SPREAD = 0.5  # standard deviation taken for one log time to solve: how far the truth may lie below a restart ERT of few solves
-HOPELESS = 0.1  # a trial ends where so few solves had at most this probability with 80% of its runs solving
-WIDTH_UNSOLVED = 1.0  # log seconds over which trials without a solve are spread, above all solved ones
+__all__ = [
+    "Finalist",
+    "Promotion",
+    "Race",
+    "RunView",
+    "TrialView",
+    "VerificationStep",
+    "is_audit",
+    "verification_cap",
+    "verification_next",
+]
+
+# A trial's time is believed, sets caps and stands on the front from so many runs and solves on.
+SOLID_RUNS, SOLID_SOLVES = 4, 3
+# A cap over the upper end of the best interval among networks no larger, and over the fastest restart ERT of any size.
+CAP_OVER_UPPER, CAP_OVER_FASTEST = 2.0, 4.0
+# Before there is a cap the first 8 trials get a 16th of run_seconds, the next 16 an 8th, the next 32 a 4th, ...
+RAMP_START, RAMP_TRIALS = 16, 8
+# Of the trials that the ramp cut, this share, those with the best curves, is run again for longer.
+PROMOTED_SHARE = 0.25
+# One trial in ten audits the caps, while audits take no more than this share of all seconds ...
+AUDIT_ONE_IN, AUDIT_SHARE = 10, 0.1
+# ... and goes on to so many times its cap: a first run that is still unsolved then cannot be what makes a trial fast.
+AUDIT_OVER_CAP = 8.0
+# Standard deviation of one log time to solve: how far the truth may lie below a restart ERT of few solves.
+SPREAD = 0.4
+# A trial ends where so few solves in its runs had at most this probability, were 80% of them to solve.
+HOPELESS = 0.1
+# A finalist's time is divided by this power of the share of its runs expected to solve.
+RELIABILITY_CLAIMED = 3
+# Log seconds over which trials without a solve are spread, above all solved ones.
+WIDTH_UNSOLVED = 1.0
 
 
 @dataclass(frozen=True)
 class RunView:
-    """What the race needs to know of one run. Per (trial, seed) the longest run counts: a rerun with the same seed is the same run."""
+    """What the race needs to know of one run. Per (trial, seed) the longest run counts: a rerun with the same seed is
+    the same run."""
 
     seed: int
     status: str  # solved, censored, diverged, crashed
@@ -65,32 +96,11 @@ class Promotion:
 
 
 @dataclass
-class Finalist:
-    """A trial in verification: what the search claims of it and its fresh runs so far."""
-
-    number: int
-    parameters: int
-    claimed_seconds: float  # shrunk restart ERT of the search
-    claimed_median: float  # Kaplan–Meier median of the search, seconds (the restart ERT where the median is not reached)
-    search_runs: int
-    search_solved: int
-    runs: list[RunView] = field(default_factory=list)  # fresh seeds only
-
-
-@dataclass(frozen=True)
-class VerificationStep:
-    """The next verification run: which trial, why, and its cap in wall seconds."""
-
-    trial: int
-    reason: str
-    cap_seconds: float
-
-
-@dataclass
 class _Record(TrialView):
     """A trial with what is kept of its runs, so that no decision goes through them again."""
 
-    times: list[float] = field(default_factory=list)  # seconds, inf for a failure of the policy; crashed runs are in neither list
+    # As statistics.outcome has them: inf for a failure of the policy, nothing for a crashed run.
+    times: list[float] = field(default_factory=list)
     solved: list[bool] = field(default_factory=list)
     solves: int = 0
     crashes: int = 0
@@ -113,33 +123,23 @@ class _Record(TrialView):
 
 
 def is_audit(trial_number: int, study_seed: int) -> bool:
-    """Whether the trial is one of the one in ten that audit the caps; a fixed function of both numbers, never trial 0."""
+    """Whether the trial is one of the one in ten that audit the caps; fixed by both numbers, never trial 0."""
     digest = hashlib.blake2b(f"{study_seed}:{trial_number}".encode(), digest_size=8).digest()
     return trial_number != 0 and int.from_bytes(digest) % AUDIT_ONE_IN == 0
-
-
-@lru_cache(maxsize=4096)
-def hopeless(solves: int, runs: int, level: float = HOPELESS) -> bool:
-    """Whether so few solves in so many runs had a probability of at most `level`, were 80% of its runs to solve."""
-    share = statistics.VERIFIED_SHARE
-    return sum(math.comb(runs, i) * share**i * (1 - share) ** (runs - i) for i in range(solves + 1)) <= level
-
-
-def reliability(solves: float, runs: float) -> float:
-    """The share of runs expected to solve, with a prior of 5 in 6 worth 1.2 runs: 8 of 8 gives 0.98, 4 of 4 0.96, 5 of 8 0.65."""
-    return (solves + 1.0) / (runs + 1.2)
 
 
 class Race:
     """The state of the search: add trials and runs in the order they come (or come out of the store), then ask.
 
-    run_seconds: budget.run; max_seeds: budget.seeds; study_seed: the study's --seed; target_return: solve.mean_return."""
+    run_seconds: budget.run; max_seeds: budget.seeds; study_seed: the study's --seed; target_return:
+    solve.mean_return."""
 
     def __init__(self, run_seconds: float, max_seeds: int = 8, study_seed: int = 0, target_return: float = 0.0):
         self.run_seconds, self.max_seeds = float(run_seconds), int(max_seeds)
         self.study_seed, self.target_return = study_seed, float(target_return)
         self.trials: dict[int, TrialView] = {}
-        self._grid = self.run_seconds / 2.0 ** np.arange(12, -1, -1)  # the times at which curves are compared, ascending
+        # The times at which curves are compared, ascending.
+        self._grid = self.run_seconds / 2.0 ** np.arange(12, -1, -1)
         self._first_runs = 0  # trials with a statement, trial 0 aside: what the ramp counts
         self._seconds = self._audit_seconds = 0.0
         self._solves = 0
@@ -148,12 +148,14 @@ class Race:
         # Solid trials in arrays, one slot each, that grow by doubling; `upper` is nan until someone needs it.
         self._solid: list[_Record] = []
         self._solid_parameters, self._solid_ert, self._solid_upper = (np.empty(64) for _ in range(3))
-        self._stairs: tuple[list, list, list] | None = None  # sizes ascending, least upper end and least restart ERT up to each
+        # Sizes ascending, and up to each the least upper end and the least restart ERT; None: to be computed.
+        self._stairs: tuple[list, list, list] | None = None
 
     # What happened
 
     def add_trial(self, number: int, parameters: int, audit: bool | None = None) -> None:
-        """A new trial, before its first run starts. audit None: decided here (is_audit, and audits within a tenth of all seconds)."""
+        """A new trial, before its first run starts. audit None: decided here (is_audit, and audits within a tenth of
+        all seconds)."""
         if number in self.trials:
             return
         if audit is None:
@@ -161,7 +163,8 @@ class Race:
         self.trials[number] = _Record(number, parameters, bool(audit))
 
     def add(self, number: int, run: RunView) -> None:
-        """A run of a trial that was added has ended. Idempotent per run: a shorter or equal run of a seed changes nothing."""
+        """A run of a trial that was added has ended. Idempotent per run: a shorter or equal run of a seed changes
+        nothing."""
         trial = self.trials[number]
         before = trial.runs.get(run.seed)
         if run.reason == "cancelled" or (before is not None and not _replaces(run, before)):
@@ -204,7 +207,9 @@ class Race:
             self._solid.append(trial)
             if trial.slot == len(self._solid_ert):
                 self._solid_parameters, self._solid_ert, self._solid_upper = (
-                    np.concatenate([a, np.empty_like(a)]) for a in (self._solid_parameters, self._solid_ert, self._solid_upper))
+                    np.concatenate([a, np.empty_like(a)])
+                    for a in (self._solid_parameters, self._solid_ert, self._solid_upper)
+                )
             if trial.slot == 0:
                 self._promotions_due = True
         self._solid_parameters[trial.slot] = trial.parameters
@@ -215,7 +220,8 @@ class Race:
     # Caps
 
     def _up_to(self, parameters: float) -> tuple[float, float]:
-        """(least upper end, least restart ERT) of the solid trials with networks no larger; inf where there are none."""
+        """(least upper end, least restart ERT) of the solid trials with networks no larger; inf where there are
+        none."""
         if self._stairs is None:
             self._stairs = self._climb()
         sizes, uppers, erts = self._stairs
@@ -227,14 +233,14 @@ class Race:
         parameters, ert, upper = self._solid_parameters[:n], self._solid_ert[:n], self._solid_upper[:n]
         order = np.argsort(parameters, kind="stable")
         while True:
-            # An upper end lies above its restart ERT: only where that is below the stairs can it matter, and only there it is computed.
+            # An upper end lies above its restart ERT: only where that is below the stairs can it matter.
             stairs = np.minimum.accumulate(np.fmin(upper[order], math.inf))
             missing = order[np.isnan(upper[order]) & (ert[order] < stairs)]
             if not len(missing):
                 break
             slot = int(missing[np.argmin(ert[missing])])
             trial = self._solid[slot]
-            upper[slot] = max(trial.ert, statistics.restart_ert_interval(trial.times, trial.solved, 0.9, draws=400)[1])
+            upper[slot] = max(trial.ert, statistics.restart_ert_interval(trial.times, trial.solved, 0.9, draws=200)[1])
         least = np.minimum.accumulate(ert[order])
         sizes, last = np.unique(parameters[order][::-1], return_index=True)
         last = n - 1 - last
@@ -244,7 +250,8 @@ class Race:
         return self._up_to(math.inf)[1]
 
     def ramp(self) -> float:
-        """CPU seconds a run gets while no trial is solid: run_seconds ÷ 16 for the first 8 trials, twice that for the next 16, ..."""
+        """CPU seconds a run gets while no trial is solid: run_seconds ÷ 16 for the first 8 trials, twice that for the
+        next 16, ..."""
         level = int(math.log2(1 + self._first_runs / RAMP_TRIALS))
         return self.run_seconds * min(1.0, 2.0**level / RAMP_START)
 
@@ -257,26 +264,28 @@ class Race:
     def cap(self, number: int) -> float:
         """CPU seconds after which a run of this trial, next or in flight, is stopped now. At most run_seconds.
 
-        Trial 0 runs its first four seeds up to run_seconds. While no trial is solid, a trial with a solve gets four times its fastest
-        where that is more than the ramp: else the ramp would keep it from becoming solid. Caps shrink, but the ramp grows."""
+        Trial 0 runs its first four seeds up to run_seconds. While no trial is solid, a trial with a solve gets four
+        times its fastest where that is more than the ramp: else the ramp would keep it from becoming solid. Caps
+        shrink, but the ramp grows."""
         trial = self.trials[number]
         if number == 0 and trial.statements < SOLID_RUNS:
             return self.run_seconds
         cap = self.ordinary_cap(trial.parameters)
         if not self._solid and trial.solves:
             cap = max(cap, CAP_OVER_FASTEST * min(t for t, s in zip(trial.times, trial.solved) if s))
-        if self._solid and trial.audit:
+        if self.audit(number):
             cap *= AUDIT_OVER_CAP
         return min(self.run_seconds, cap)
 
     def audit(self, number: int) -> bool:
-        """Whether runs of this trial are stored with audit = True: they go on beyond the cap."""
-        return self.trials[number].audit and bool(self._solid)
+        """Whether the trial's run, next or in flight, is an audit: its first, which then goes on beyond the cap."""
+        trial = self.trials[number]
+        return trial.audit and not trial.statements and bool(self._solid)
 
     # Seeds
 
     def seeds_wanted(self, number: int) -> int:
-        """How many seeds this trial should have had by now, crashed ones included. Not more than it had: its race has ended.
+        """How many seeds this trial should have had by now, crashed ones included; not more than it had: it has ended.
 
         A trial that ended can be opened again by promote()."""
         trial = self.trials[number]
@@ -293,9 +302,10 @@ class Race:
     def _goes_on(self, trial: _Record) -> bool:
         """Whether the trial could still be on the front, and verified.
 
-        A first run without a solve ends it, save an audit that was censored, which gets a second seed. Few solid trials: generous."""
+        A first run without a solve ends it, save an audit that was censored, which gets a second seed: a good trial
+        with an unlucky first run shows there. While few trials are solid this is generous."""
         if trial.solves == 0:
-            return trial.audit and trial.statements == 1 and not trial.diverged and bool(self._solid)
+            return trial.outlived and trial.statements == 1 and not trial.diverged
         if hopeless(trial.solves, trial.statements, HOPELESS if self._solid else HOPELESS / 4):
             return False
         if not self._solid:
@@ -305,16 +315,19 @@ class Race:
         return optimistic <= min(self._up_to(trial.parameters)[1], CAP_OVER_FASTEST * self._fastest())
 
     def ended(self, number: int) -> bool:
-        """Whether the trial has had all the seeds it should, so the sampler can be told its value (runs in flight aside)."""
+        """Whether the trial has had all the seeds it should, so the sampler can be told its value (runs in flight
+        aside)."""
         trial = self.trials[number]
         return trial.statements + trial.crashes >= self.seeds_wanted(number)
 
     def promote(self) -> list[Promotion]:
-        """Runs to do again for longer, best first; each is handed out once, so call it when a worker could take one. Usually empty.
+        """Runs to do again for longer, best first; each is handed out once, so call it when a worker could take one.
+        Usually empty.
 
-        Each time the ramp doubles, and once more when the first trial is solid, the quarter with the best returns at equal time
-        among the trials that were cut at the limit before it is run again, same seed, up to the new limit."""
-        if not self._promotions_due:
+        Each time the ramp doubles, and once more when the first trial is solid, the quarter with the best returns at
+        equal time among the trials that were cut at the limit before it is run again, same seed, up to the new
+        limit."""
+        if not self._promotions_due or self._promoted_from == math.inf:
             return []
         self._promotions_due = False
         ramp, least = self.ramp(), self._promoted_from / 1.9
@@ -332,21 +345,24 @@ class Race:
         return [Promotion(t.number, run.seed, limit) for t, run, limit in cut[: math.ceil(PROMOTED_SHARE * len(cut))]]
 
     def _grid_index(self, seconds: float) -> int:
-        """The last time of the grid that is not above `seconds`; a run's clock overshoots its cap a little, never falls short."""
+        """The last time of the grid that is not above `seconds`; a run's clock overshoots its cap a little, never
+        falls short."""
         return max(0, bisect.bisect_right(self._grid.tolist(), seconds * 1.001) - 1)
 
     # What a trial is worth
 
     def pooled_seconds_per_solve(self) -> float:
-        """All seconds of the search over all its solves, at most max_seeds × run_seconds, as no restart ERT is above that."""
+        """All seconds of the search over all its solves, at most max_seeds × run_seconds, as no restart ERT is above
+        that."""
         limit = self.max_seeds * self.run_seconds
         return min(limit, self._seconds / self._solves) if self._solves else limit
 
     def value(self, number: int) -> tuple[int, float] | None:
-        """(parameters, log seconds) for the sampler, both minimised, as of now; None where all runs crashed: nothing to tell.
+        """(parameters, log seconds) for the sampler, both minimised, as of now; None where all runs crashed: nothing
+        to tell.
 
-        Solved: log of the shrunk restart ERT. Without a solve: finite, above every solved trial's, ordered by best return at equal time;
-        a diverged trial lies above those."""
+        Solved: log of the shrunk restart ERT. Without a solve: finite, above every solved trial's, ordered by best
+        return at equal time; a diverged trial lies above those."""
         trial = self.trials[number]
         if trial.statements == 0:
             return None
@@ -358,25 +374,30 @@ class Race:
             best = _number(trial.best_return[self._grid_index(self.ordinary_cap(math.inf))])
         # From the return to (0, 1) without knowing the range of returns: only the order matters.
         short = max(0.0, self.target_return - best) / (abs(self.target_return) or 1.0)
-        return trial.parameters, worst_solved + WIDTH_UNSOLVED * (0.5 + (short / (1.0 + short) if math.isfinite(short) else 1.0))
+        rank = short / (1.0 + short) if math.isfinite(short) else 1.0
+        return trial.parameters, worst_solved + WIDTH_UNSOLVED * (0.5 + rank)
 
     def _claim(self, trial: _Record) -> tuple[float, float]:
-        """(shrunk restart ERT in seconds, the same made longer where its runs did not all solve): what a finalist goes by."""
+        """(shrunk restart ERT in seconds, the same made longer where its runs did not all solve): what a finalist
+        goes by."""
         claimed = math.exp(statistics.shrunk(trial.ert, trial.solves, self.pooled_seconds_per_solve()))
-        return claimed, claimed / reliability(trial.solves, trial.statements) ** 3
+        return claimed, claimed / reliability(trial.solves, trial.statements) ** RELIABILITY_CLAIMED
 
     def finalists(self, k: int) -> list[int]:
         """At most k trial numbers in the order in which to verify them; trials without a solve are never among them.
 
-        By shrunk restart ERT, made longer where runs did not solve. First the smallest within 1.5 × of the fastest, which would be
-        recommended, then those within 1.5 × by turns the fastest and the smallest, then the rest of the front, then by time alone.
-        Trials that are not solid stand behind those that are."""
+        By shrunk restart ERT, made longer where runs did not solve. First the smallest within 1.5 × of the fastest,
+        which would be recommended, then those within 1.5 × by turns the fastest and the smallest, then the rest of
+        the front, then by time alone. Trials that are not solid stand behind those that are."""
         order: list[int] = []
         for least_runs, least_solves in ((SOLID_RUNS, SOLID_SOLVES), (2, 2), (1, 1)):
             if len(order) >= k:
                 break
-            group = [(self._claim(t)[1], t.parameters, t.number) for t in self.trials.values()
-                     if t.statements >= least_runs and t.solves >= least_solves]
+            group = [
+                (self._claim(t)[1], t.parameters, t.number)
+                for t in self.trials.values()
+                if t.statements >= least_runs and t.solves >= least_solves
+            ]
             order += [number for number in _by_promise(group) if number not in order]
         return order[:k]
 
@@ -384,8 +405,9 @@ class Race:
         """The trial as verification_next wants it, without fresh runs yet."""
         trial = self.trials[number]
         median = statistics.median_interval(trial.times, trial.solved)[0]
-        return Finalist(number, trial.parameters, self._claim(trial)[0], trial.ert if median is None else median, trial.statements,
-                        trial.solves)
+        median = trial.ert if median is None else median
+        claimed = self._claim(trial)[0]
+        return Finalist(number, trial.parameters, claimed, median, trial.statements, trial.solves)
 
     def audits(self) -> tuple[int, int]:
         """(trials audited, those of them that the cap would have killed and that are within 1.5 × of the front).
@@ -408,7 +430,8 @@ def _replaces(run: RunView, before: RunView) -> bool:
 def _returns_by(run: RunView, grid: np.ndarray) -> np.ndarray:
     """The run's best return up to each time of the grid, -inf before the first."""
     if run.curve is None or not len(run.curve):
-        return np.where(grid >= min(run.seconds, grid[-1]), -math.inf if run.best_return is None else run.best_return, -math.inf)
+        best = -math.inf if run.best_return is None else run.best_return
+        return np.where(grid * 1.001 >= min(run.seconds, grid[-1]), best, -math.inf)
     best = np.concatenate([[-math.inf], np.fmax.accumulate(run.curve[:, 3])])
     return best[np.searchsorted(run.curve[:, 0], grid * 1.001, side="right")]
 
@@ -427,151 +450,3 @@ def _by_promise(group: list[tuple[float, int, int]]) -> list[int]:
     order = [c for pair in zip(by_size, near) for c in pair]
     order += [by_time[i] for i in statistics.front([(c[1], c[0]) for c in by_time])] + by_time
     return list(dict.fromkeys(number for _, _, number in order))
-
-
-# Verification
-
-SCREEN_RUNS, SCREEN_SHARE = 4, 0.3  # fresh seeds of each screened finalist, and the share of the time the screen may take
-CLAIM_SOLVES = 2.0  # solves the search's claim is worth beside fresh ones: it was selected for being fast
-CLAIM_INFLATION = 1.15  # true ÷ claimed time to expect of a finalist
-
-
-def verification_cap(claimed_median: float) -> float:
-    """Wall seconds after which a verification run is censored: three times the claimed median, not below 20 s."""
-    return max(20.0, 3.0 * claimed_median)
-
-
-@dataclass
-class _Fresh:
-    """A finalist with its fresh runs summed up."""
-
-    finalist: Finalist
-    times: list[float]
-    solved: list[bool]
-    crashes: int
-    ert: float = math.inf  # of the fresh runs
-    interval: tuple[float, float] = (0.0, math.inf)
-    expected: float = math.inf  # seconds: restart ERT, claim and fresh runs together
-    penalised: float = math.inf  # the same made longer where runs did not all solve
-
-    @property
-    def runs(self) -> int:
-        return len(self.times)
-
-    @property
-    def solves(self) -> int:
-        return sum(self.solved)
-
-    @property
-    def verified(self) -> bool:
-        return statistics.is_verified(self.solves, self.runs)
-
-    @property
-    def run_seconds(self) -> float:
-        """Wall seconds its next run is expected to take."""
-        finite = [t for t in self.times if math.isfinite(t)]
-        return (sum(finite) + 2.0 * self.finalist.claimed_median) / (len(finite) + 2.0)
-
-
-def _fresh(finalist: Finalist) -> _Fresh:
-    pairs = [statistics.outcome(r.status, r.seconds, r.reason) for r in finalist.runs if r.reason != "cancelled"]
-    times, solved = [p[0] for p in pairs if p], [p[1] for p in pairs if p]
-    fresh = _Fresh(finalist, times, solved, sum(p is None for p in pairs))
-    fresh.ert = statistics.restart_ert(times, solved)
-    if fresh.runs >= SCREEN_RUNS and fresh.solves:
-        fresh.interval = statistics.restart_ert_interval(times, solved, 0.9, draws=400)
-    claim = math.log(max(1e-9, CLAIM_INFLATION * finalist.claimed_seconds))
-    measured = fresh.solves * math.log(max(1e-9, fresh.ert)) if fresh.solves else 0.0
-    fresh.expected = math.exp((CLAIM_SOLVES * claim + measured) / (CLAIM_SOLVES + fresh.solves))
-    # The search's seeds were part of why it was chosen: they count half.
-    share = reliability(fresh.solves + 0.5 * finalist.search_solved, fresh.runs + 0.5 * finalist.search_runs)
-    # What has been measured most leads among equals, or seeds go to and fro and none gets to twelve.
-    fresh.penalised = fresh.expected / share**4 * (1.0 - 0.02 * min(statistics.VERIFIED_RUNS, fresh.runs))
-    return fresh
-
-
-def _alive(fresh: list[_Fresh], seeds: int) -> list[_Fresh]:
-    """Those that can still be verified and are not clearly slower than a reliable one that is no larger."""
-    able = [f for f in fresh if f.crashes < 3 and not hopeless(f.solves, f.runs, 0.05)
-            and f.solves + max(0, seeds - f.runs) >= statistics.VERIFIED_SHARE * max(seeds, f.runs)]
-    return [f for f in able if not any(
-        g is not f and g.runs >= SCREEN_RUNS and f.runs >= SCREEN_RUNS and g.finalist.parameters <= f.finalist.parameters
-        and g.solves >= statistics.VERIFIED_SHARE * g.runs and f.interval[0] > g.interval[1] for g in able)]
-
-
-def _leader(candidates: list[_Fresh], seconds, within: float = 1.5) -> _Fresh | None:
-    chosen = statistics.recommended([(i, f.finalist.parameters, seconds(f)) for i, f in enumerate(candidates)], within)
-    return None if chosen is None else candidates[chosen]
-
-
-def verification_next(finalists: list[Finalist], seconds_left: float, seeds: int = 32) -> VerificationStep | None:
-    """The verification run to do next, or None where no run could change what is recommended or the time does not reach.
-
-    `finalists` in the order of Race.finalists, dropped ones included: this function drops anew from their runs each time. Crashed
-    runs in `Finalist.runs` are ignored. `seconds_left` wall seconds.
-
-    A screen of four seeds each, ended by a first failure, over as many finalists as a third of the time holds; the one then expected
-    to be recommended gets 12 seeds, then `seeds`; then those that could be recommended in its place, 12 and `seeds`; then the rest of
-    the front. Dropped: who can hardly solve 80%, and who is clearly slower (intervals) than one no larger."""
-    fresh = [_fresh(f) for f in finalists]
-    alive = _alive(fresh, seeds)
-    total = seconds_left + sum(t for f in fresh for t in f.times if math.isfinite(t))
-
-    def step(f: _Fresh, reason: str) -> VerificationStep | None:
-        if f.run_seconds > seconds_left:
-            return None
-        return VerificationStep(f.finalist.number, reason, verification_cap(f.finalist.claimed_median))
-
-    if not alive:
-        return None
-    recommended = _leader([f for f in alive if f.verified], lambda f: f.ert)
-    if recommended is None:
-        # Time for one to reach twelve seeds and little more: whoever is nearest gets it.
-        nearest = min(alive, key=lambda f: (_seconds_to_verify(f), f.penalised))
-        if nearest.runs and 1.3 * _seconds_to_verify(nearest) >= seconds_left:
-            return step(nearest, "nearest to twelve seeds, and time is short")
-        screened = _screened(alive, SCREEN_SHARE * total)
-        for f in screened:
-            if f.runs < SCREEN_RUNS and f.solves == f.runs:
-                return step(f, "screen")
-        leader = _leader(screened, lambda f: f.penalised)
-        return step(leader, "expected to be recommended")
-    if recommended.runs < seeds:
-        return step(recommended, "recommended so far")
-    return _challenger(alive, recommended, seeds, step)
-
-
-def _seconds_to_verify(f: _Fresh) -> float:
-    """Expected wall seconds until it has twelve seeds, more where 80% of them cannot be solved any more."""
-    failures = f.runs - f.solves
-    needed = max(statistics.VERIFIED_RUNS, math.ceil(failures / (1.0 - statistics.VERIFIED_SHARE) - 1e-9))
-    return (needed - f.runs) * f.run_seconds
-
-
-def _screened(alive: list[_Fresh], seconds: float) -> list[_Fresh]:
-    """The first of those alive whose screens fit into the seconds together, at least one."""
-    chosen: list[_Fresh] = []
-    for f in alive:
-        seconds -= SCREEN_RUNS * f.run_seconds
-        if chosen and seconds < 0 and not f.runs:
-            continue
-        chosen.append(f)
-    return chosen
-
-
-def _challenger(alive: list[_Fresh], recommended: _Fresh, seeds: int, step) -> VerificationStep | None:
-    """The next run of one that could be recommended instead, else of the rest of the front, where there is one."""
-    fastest = min(f.ert for f in alive if f.verified)
-    others = [f for f in alive if f is not recommended and f.runs < seeds]
-    size = recommended.finalist.parameters
-    could = [f for f in others if (f.finalist.parameters < size and f.penalised <= 1.5 * fastest)
-             or (f.finalist.parameters == size and f.penalised < recommended.ert)
-             or f.penalised < recommended.ert / 1.5]
-    verified = [(f.finalist.parameters, f.ert) for f in alive if f.verified]
-    front = [f for f in others if not any(p <= f.finalist.parameters and ert <= f.penalised for p, ert in verified) or f.verified]
-    for group, reason in ((could, "could be recommended instead"), (front, "front")):
-        for limit in (statistics.VERIFIED_RUNS, seeds):
-            for f in sorted(group, key=lambda f: f.penalised):
-                if f.runs < limit and (chosen := step(f, reason)):
-                    return chosen
-    return None

@@ -1,9 +1,10 @@
-"""Times to solve into numbers: restart ERT, Kaplan–Meier, intervals, shrinkage, the front. Pure; nothing here reads or writes.
+"""Times to solve into numbers: restart ERT, Kaplan–Meier, intervals, shrinkage, the front. Pure; nothing here reads
+or writes.
 
-Runs enter as two sequences of equal length, `times` in seconds and `solved`. A run that solved is (t, True). A run stopped by its cap or
-its env-step limit is (t, False): it leaves the risk set at t, after the solves at t. A run that failed by its own doing, diverged or
-killed on its curve, is (inf, False): it never leaves the risk set, as a run that would never have solved. A crashed run says nothing
-about the policy and is left out. `outcome` makes these pairs.
+Runs enter as two sequences of equal length, `times` in seconds and `solved`. A run that solved is (t, True). A run
+stopped by its cap or its env-step limit is (t, False): it leaves the risk set at t, after the solves at t. A run that
+failed by its own doing, diverged or killed on its curve, is (inf, False): it never leaves the risk set, as a run that
+would never have solved. A crashed run says nothing about the policy and is left out. `outcome` makes these pairs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def outcome(status: str, seconds: float, reason: str = "") -> tuple[float, bool]
 
 
 def outcomes(runs: Iterable[tuple]) -> tuple[np.ndarray, np.ndarray]:
-    """(times float64[n], solved bool[n]) of runs given as (status, seconds) or (status, seconds, reason), crashed ones left out."""
+    """(times float64[n], solved bool[n]) of runs given as (status, seconds) or (status, seconds, reason), crashed
+    ones left out."""
     pairs = [pair for run in runs if (pair := outcome(*run)) is not None]
     return np.array([t for t, _ in pairs], dtype=float), np.array([s for _, s in pairs], dtype=bool)
 
@@ -51,7 +53,8 @@ def _ordered(times: Sequence[float], solved: Sequence[bool]) -> list[tuple[float
 
 
 def kaplan_meier(times: Sequence[float], solved: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
-    """(distinct solve times in seconds, share of runs not yet solved just after each); both empty where nothing solved."""
+    """(distinct solve times in seconds, share of runs not yet solved just after each); both empty where nothing
+    solved."""
     at, survival, _ = _steps(times, solved)
     return at, survival
 
@@ -93,7 +96,7 @@ def restart_cutoff(times: Sequence[float], solved: Sequence[bool]) -> float | No
 
 
 def _restart(times: Sequence[float], solved: Sequence[bool]) -> tuple[float, float | None]:
-    # One solve at a time: (1 − 1/n)(1 − 1/(n−1)) = 1 − 2/n, so ties need no care, and half a tie never has the lower ratio.
+    # One solve at a time: (1 − 1/n)(1 − 1/(n−1)) = 1 − 2/n, so ties need no care; half a tie has no lower ratio.
     best, cutoff = math.inf, None
     survival, area, last = 1.0, 0.0, 0.0
     pairs = _ordered(times, solved)
@@ -119,14 +122,16 @@ def _resamples(runs: int, draws: int, seed: int) -> np.ndarray:
     return counts
 
 
-def restart_ert_interval(times: Sequence[float], solved: Sequence[bool], level: float = 0.9, seed: int = 0,
-                         draws: int = 1000) -> tuple[float, float]:
+def restart_ert_interval(
+    times: Sequence[float], solved: Sequence[bool], level: float = 0.9, seed: int = 0, draws: int = 1000
+) -> tuple[float, float]:
     """(low, high) of the restart ERT in seconds by the bias-corrected bootstrap over runs, with a fixed seed.
 
-    The least over cutoffs is too low in a resample as it is in the sample; the bias correction moves the percentiles by the share of
-    resamples below the estimate, and a factor √(n/(n−1)) widens them. A resample without a solve counts as infinite, so `high` is
-    inf where those are many. Simulated with log-normal times, 90% intervals cover the truth 84 to 89 times in 100 with 32 runs,
-    74 to 86 with 12, 67 to 79 with 4: a failure rate of 10% that shows in no run is in no resample either."""
+    The least over cutoffs is too low in a resample as it is in the sample; the bias correction moves the percentiles
+    by the share of resamples below the estimate, and a factor √(n/(n−1)) widens them. A resample without a solve
+    counts as infinite, so `high` is inf where those are many. Simulated with log-normal times, 90% intervals cover
+    the truth 84 to 89 times in 100 with 32 runs, 74 to 86 with 12, 67 to 79 with 4: a failure rate of 10% that shows
+    in no run is in no resample either."""
     pairs = _ordered(times, solved)
     runs, estimate = len(pairs), restart_ert(times, solved)
     if math.isinf(estimate):
@@ -156,12 +161,13 @@ def _resampled_erts(pairs: list[tuple[float, bool]], counts: np.ndarray) -> np.n
     return ratio.min(axis=1)
 
 
-def median_interval(times: Sequence[float], solved: Sequence[bool],
-                    level: float = 0.95) -> tuple[float | None, float | None, float | None]:
+def median_interval(
+    times: Sequence[float], solved: Sequence[bool], level: float = 0.95
+) -> tuple[float | None, float | None, float | None]:
     """(Kaplan–Meier median, low, high) in seconds by Brookmeyer and Crowley with log-log bands; None where not reached.
 
-    A survival of exactly one half over a stretch gives the middle of the stretch, as the median of an even number does. As in R's
-    survfit there is no band where the survival is 0, so that few runs have no upper end."""
+    A survival of exactly one half over a stretch gives the middle of the stretch, as the median of an even number
+    does. As in R's survfit there is no band where the survival is 0, so that few runs have no upper end."""
     at, survival, greenwood = _steps(times, solved)
     if not len(at):
         return None, None, None
@@ -193,7 +199,10 @@ def _at_least(k: int, n: int, p: float) -> float:
     if p <= 0.0 or p >= 1.0:
         return float(p >= 1.0)
     log_p, log_q, whole = math.log(p), math.log1p(-p), math.lgamma(n + 1)
-    return math.fsum(math.exp(whole - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * log_p + (n - i) * log_q) for i in range(k, n + 1))
+    return math.fsum(
+        math.exp(whole - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * log_p + (n - i) * log_q)
+        for i in range(k, n + 1)
+    )
 
 
 def _at_most(k: int, n: int, p: float) -> float:
@@ -221,7 +230,8 @@ def _bisect(true_above) -> float:
 
 
 def olympic_mean(times: Sequence[float]) -> float | None:
-    """Mean seconds of the solves without the fastest and the slowest; None below three. Infinite times are no solves."""
+    """Mean seconds of the solves without the fastest and the slowest; None below three. Infinite times are no
+    solves."""
     solves = sorted(float(t) for t in times if math.isfinite(t))
     return math.fsum(solves[1:-1]) / (len(solves) - 2) if len(solves) >= 3 else None
 
@@ -229,8 +239,9 @@ def olympic_mean(times: Sequence[float]) -> float | None:
 def shrunk_log_ert(times: Sequence[float], solved: Sequence[bool], pooled_seconds_per_solve: float) -> float:
     """log restart ERT drawn towards log(pooled_seconds_per_solve) by one pseudo-run; inf where nothing solved.
 
-    `pooled_seconds_per_solve` is one over the study's pooled rate: all its runs' seconds over all its solves. A log rate is known
-    as well as there are solves, so the mean of logs weighs the trial by its solves and the pseudo-run as one."""
+    `pooled_seconds_per_solve` is one over the study's pooled rate: all its runs' seconds over all its solves. A log
+    rate is known as well as there are solves, so the mean of logs weighs the trial by its solves and the pseudo-run
+    as one."""
     ert, solves = restart_ert(times, solved), sum(map(bool, solved))
     return shrunk(ert, solves, pooled_seconds_per_solve)
 
@@ -243,7 +254,8 @@ def shrunk(ert: float, solves: int, pooled_seconds_per_solve: float) -> float:
 
 
 def front(points: Sequence[tuple[float, float | None]]) -> list[int]:
-    """Indices of the (parameters, seconds) that no other beats, smallest network first. Equal points both stay; None and inf never do."""
+    """Indices of the (parameters, seconds) that no other beats, smallest network first. Equal points both stay; None
+    and inf never do."""
     usable = sorted((size, t, i) for i, (size, t) in enumerate(points) if t is not None and math.isfinite(t))
     kept: list[int] = []
     best: tuple[float, float] | None = None  # (parameters, seconds) of the last kept: the fastest so far
@@ -255,7 +267,8 @@ def front(points: Sequence[tuple[float, float | None]]) -> list[int]:
 
 
 def recommended(verified: Sequence[tuple[int, int, float]], within: float = 1.5) -> int | None:
-    """Of verified (index, parameters, restart ERT): the index of the smallest network within `within` × the fastest; None of none.
+    """Of verified (index, parameters, restart ERT): the index of the smallest network within `within` × the fastest;
+    None of none.
 
     Of equally small networks the faster, then the first."""
     finite = [v for v in verified if v[2] is not None and math.isfinite(v[2])]
@@ -270,12 +283,14 @@ def is_verified(solved: int, runs: int) -> bool:
     return runs >= VERIFIED_RUNS and solved >= VERIFIED_SHARE * runs - 1e-9
 
 
-def best_over_time(runs: Iterable[tuple[float, int, float, bool]], least_runs: int = 4,
-                   least_solves: int = 3) -> list[tuple[float, float, int]]:
-    """[(elapsed seconds, best restart ERT, trial)] at each change of the best, which can rise when its trial's later seeds are slower.
+def best_over_time(
+    runs: Iterable[tuple[float, int, float, bool]], least_runs: int = 4, least_solves: int = 3
+) -> list[tuple[float, float, int]]:
+    """[(elapsed seconds, best restart ERT, trial)] at each change of the best, which can rise when its trial's later
+    seeds are slower.
 
-    `runs` are (elapsed seconds at the run's end, trial, time, solved) in the order they ended. Trials count from `least_solves` in
-    `least_runs` on, so that one lucky seed does not shine."""
+    `runs` are (elapsed seconds at the run's end, trial, time, solved) in the order they ended. Trials count from
+    `least_solves` in `least_runs` on, so that one lucky seed does not shine."""
     seen: dict[int, tuple[list, list]] = {}
     erts: dict[int, float] = {}
     changes: list[tuple[float, float, int]] = []
@@ -297,9 +312,11 @@ def best_over_time(runs: Iterable[tuple[float, int, float, bool]], least_runs: i
     return changes
 
 
-def front_over_time(runs: Iterable[tuple[float, int, int, float, bool]], at: Sequence[float], least_runs: int = 4,
-                    least_solves: int = 3) -> list[list[int]]:
-    """The trials on the front at each elapsed time of `at` (ascending); runs are (elapsed, trial, parameters, time, solved) in order."""
+def front_over_time(
+    runs: Iterable[tuple[float, int, int, float, bool]], at: Sequence[float], least_runs: int = 4, least_solves: int = 3
+) -> list[list[int]]:
+    """The trials on the front at each elapsed time of `at` (ascending); runs are (elapsed, trial, parameters, time,
+    solved) in order."""
     rows, fronts, used = list(runs), [], 0
     seen: dict[int, tuple[int, list, list]] = {}
     for moment in at:
@@ -309,6 +326,10 @@ def front_over_time(runs: Iterable[tuple[float, int, int, float, bool]], at: Seq
             times.append(t)
             solved.append(solve)
             used += 1
-        solid = [(n, p, restart_ert(t, s)) for n, (p, t, s) in seen.items() if len(t) >= least_runs and sum(s) >= least_solves]
+        solid = [
+            (n, p, restart_ert(t, s))
+            for n, (p, t, s) in seen.items()
+            if len(t) >= least_runs and sum(s) >= least_solves
+        ]
         fronts.append([solid[i][0] for i in front([(p, ert) for _, p, ert in solid])])
     return fronts
