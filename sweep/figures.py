@@ -345,6 +345,11 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
 # -- how the search went -----------------------------------------------------------------------------------------
 
 
+def _clock(end: float) -> tuple[int, str]:
+    """(seconds in a unit, its name) that suits an axis of time up to `end` seconds."""
+    return (1, "seconds") if end < 180 else (60, "minutes") if end < 3 * 3600 else (3600, "hours")
+
+
 def search(data: dict) -> Figure:
     """The best restart ERT that the search claimed so far, against the time it had taken."""
     import plotly.graph_objects as go
@@ -355,7 +360,7 @@ def search(data: dict) -> Figure:
     if not points:
         return nothing("No trial has solved yet.")
     end = max([points[-1][0], *(finite(p.get("elapsed_seconds")) or 0 for p in steps)])
-    scale, unit = (1, "seconds") if end < 180 else (60, "minutes") if end < 3 * 3600 else (3600, "hours")
+    scale, unit = _clock(end)
     line = [*points, (end, points[-1][1], points[-1][2])]
     figure = empty(320)
     figure.add_trace(go.Scatter(
@@ -401,14 +406,15 @@ def time_spent(data: dict) -> Figure:
     total = sum(p[1] for p in parts)
     if not total:
         return nothing("No run has ended yet.")
+    scale, unit = _clock(max(p[1] for p in parts))
     good = ("search: solved", "measuring finalists")
     colours = [VERIFIED if name in good else CLAIMED for name, _ in parts]
     figure = empty(90 + 36 * len(parts), bargap=0.35)
     figure.add_trace(go.Bar(
-        x=[p[1] for p in parts], y=[p[0] for p in parts], orientation="h", marker={"color": colours}, hoverinfo="skip",
+        x=[p[1] / scale for p in parts], y=[p[0] for p in parts], orientation="h", marker={"color": colours},
         text=[f"{duration(p[1]) if p[1] >= 100 else seconds(p[1])}, {percent(p[1] / total)}" for p in parts],
-        textposition="outside", cliponaxis=False, textfont={"color": INK}, showlegend=False,
+        hoverinfo="skip", textposition="outside", cliponaxis=False, textfont={"color": INK}, showlegend=False,
     ))
-    figure.update_xaxes(title_text="seconds", range=[0, max(p[1] for p in parts) * 1.8])
+    figure.update_xaxes(title_text=unit, range=[0, max(p[1] for p in parts) / scale * 1.8])
     figure.update_yaxes(autorange="reversed", ticks="", showline=False)
     return figure

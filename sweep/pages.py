@@ -7,8 +7,12 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import figures, formats, look, wording
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 #: What a report consists of. index.html asks for plotly.min.js and for nothing else.
 PAGE, PLOTLY = "index.html", "plotly.min.js"
@@ -113,15 +117,15 @@ def render(data: dict) -> str:
         loader=jinja2.FileSystemLoader(templates), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )
-    for name in ("number", "whole", "short", "seconds", "duration", "percent", "param"):
-        environment.filters[name] = getattr(formats, name)
-    environment.filters["moment"] = wording.moment
+    environment.filters.update(whole=formats.whole, percent=formats.percent, moment=wording.moment)
+    drawn = draw(data)
     return environment.get_template("report.html").render(
         **wording.context(data),
         mark=MARK,
+        absent={name: views[0].layout.annotations[0].text for name, views in drawn.items() if not views[0].data},
         style=markupsafe.Markup((templates / "style.css").read_text("utf-8")),
         script=markupsafe.Markup((templates / "report.js").read_text("utf-8")),
-        drawings=markupsafe.Markup(drawings(data)),
+        drawings=markupsafe.Markup(in_script({name: views for name, views in drawn.items() if views[0].data})),
     )
 
 
@@ -136,17 +140,21 @@ def _escaped(text: str) -> str:
     return str(markupsafe.escape(text))
 
 
-def drawings(data: dict) -> str:
-    """{"dark": colours, "figures": {name: [one for each view]}} as JSON that cannot end the script it stands in."""
+def draw(data: dict) -> dict[str, list[Figure]]:
+    """name -> the figure in each of its views; one without traces says in its annotation why there is nothing to see."""
     goal = formats.finite(((data["study"].get("definition") or {}).get("solve") or {}).get("mean_return"))
-    views = {
+    return {
         "front": [figures.front(data), figures.front(data, "median")],
         "kaplan-meier": [figures.kaplan_meier(data)],
         "learning": [figures.learning_curves(data, against, goal) for against in ("seconds", "env_steps")],
         "search": [figures.search(data)],
         "time": [figures.time_spent(data)],
     }
-    parts = (f"{json.dumps(name)}:[{','.join(f.to_json() for f in some)}]" for name, some in views.items())
+
+
+def in_script(drawn: dict[str, list[Figure]]) -> str:
+    """{"dark": colours, "figures": {name: [one for each view]}} as JSON that cannot end the script it stands in."""
+    parts = (f"{json.dumps(name)}:[{','.join(figure.to_json() for figure in views)}]" for name, views in drawn.items())
     text = '{"dark":' + json.dumps(look.DARK) + ',"figures":{' + ",".join(parts) + "}}"
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -45,7 +45,7 @@ def visit(browser, page_file, width=1280, scheme="light"):
     page.on("pageerror", lambda e: wrong.append(str(e)))
     page.on("request", lambda r: wrong.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
     page.goto(page_file.as_uri())
-    page.wait_for_function("document.querySelectorAll('.plot .main-svg').length >= 5")
+    page.wait_for_function("[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('.main-svg'))")
     return page, wrong
 
 

@@ -86,6 +86,8 @@ def test_says_why_nothing_is_verified(change, why):
 
 def test_says_so_where_nothing_solves():
     text = Page(pages.render(report_data.study(rate=0.0, finalists=0))).text
+    assert "No trial has solved yet, so there is nothing to place." in text
+    assert "Point at one" not in text
     assert re.search(r"None of \d+ runs has solved\. The best mean return in training was \d+\.", text)
 
 
