@@ -10,7 +10,8 @@
 namespace breakout {
 
 constexpr int rows = 6, columns = 18;
-constexpr int observation_size = 10 + rows * columns;
+constexpr int quantity_count = 10;     // what is observed beside the bricks
+constexpr int observation_size = quantity_count + rows * columns;
 constexpr int actions = 3;             // stay, left, right
 constexpr int frame_limit = 30000;     // then an episode is truncated
 constexpr int longest_episode = 7500;
@@ -96,41 +97,69 @@ struct Contact {
 };
 constexpr int side_wall = -1, top_wall = -2, paddle = -3;
 
-// Considers a face from `low` to `high`, `distance` ahead of a ball whose side starts at `start` along the face.
-SWEEP_FN void consider(Contact& first, float distance, float speed, float start, float drift, float low, float high,
-                       int what, bool upright) {
-    float time = distance / speed;
-    float at = start + drift * time;
-    float overlap = sweep::lowest(at + ball_size, high) - sweep::highest(at, low);
-    bool valid = time > 0.0f && time <= 1.0f && overlap > 0.0f;
-    if (valid && (time < first.time || (time == first.time && overlap > first.overlap)))
+// Whether a face `distance` ahead is met in this frame.
+SWEEP_FN bool in_reach(float distance, float speed) {
+    return speed > 0.0f ? distance > 0.0f && distance <= speed : distance < 0.0f && distance >= speed;
+}
+
+// Takes the face from `low` to `high`, met `time` from now with the ball `at` along it, if it is the first.
+SWEEP_FN void consider(Contact& first, float time, float at, float low, float high, int what, bool upright) {
+    const float overlap = sweep::lowest(at + ball_size, high) - sweep::highest(at, low);
+    if (overlap > 0.0f && (time < first.time || (time == first.time && overlap > first.overlap)))
         first = {time, overlap, what, upright};
 }
 
-SWEEP_FN int cell(float position, float size, int last) {
-    int i = static_cast<int>(position / size);
-    return i < 0 ? 0 : i > last ? last : i;
+SWEEP_FN int round_up(float x) {
+    const int i = static_cast<int>(x);
+    return static_cast<float>(i) < x ? i + 1 : i;
 }
+SWEEP_FN int between(int x, int low, int high) { return x < low ? low : x > high ? high : x; }
 
-// Considers the standing bricks in the box that the ball sweeps.
+// The standing bricks: in one frame the ball can reach the faces of one column and of one row.
 SWEEP_FN void consider_bricks(Contact& first, const State& s) {
     const float x = s.ball_x, y = s.ball_y, vx = s.ball_vx, vy = s.ball_vy;
-    const float left = x + sweep::lowest(vx, 0.0f), right = x + ball_size + sweep::highest(vx, 0.0f);
-    const float top = y + sweep::lowest(vy, 0.0f) - bricks_top, bottom = y + ball_size + sweep::highest(vy, 0.0f) - bricks_top;
-    const int row_end = cell(bottom, brick_height, rows - 1), column_end = cell(right, brick_width, columns - 1);
-    for (int row = cell(top, brick_height, rows - 1); row <= row_end; row++) {
-        for (int column = cell(left, brick_width, columns - 1); column <= column_end; column++) {
+
+    const int column = vx > 0.0f ? static_cast<int>((x + ball_size) / brick_width) + 1 : round_up(x / brick_width) - 2;
+    const float across = vx > 0.0f ? column * brick_width - (x + ball_size) : (column + 1) * brick_width - x;
+    if (in_reach(across, vx) && column >= 0 && column < columns) {
+        const float time = across / vx, at = y + vy * time;
+        const int end = between(static_cast<int>((at + ball_size - bricks_top) / brick_height), 0, rows - 1);
+        for (int row = between(static_cast<int>((at - bricks_top) / brick_height), 0, rows - 1); row <= end; row++) {
             const int brick = row * columns + column;
-            if (s.bricks[brick] != 0) continue;
-            const float brick_x = column * brick_width, brick_y = bricks_top + row * brick_height;
-            if (vx != 0.0f)
-                consider(first, vx > 0.0f ? brick_x - (x + ball_size) : brick_x + brick_width - x, vx, y, vy, brick_y,
-                         brick_y + brick_height, brick, true);
-            if (vy != 0.0f)
-                consider(first, vy > 0.0f ? brick_y - (y + ball_size) : brick_y + brick_height - y, vy, x, vx, brick_x,
-                         brick_x + brick_width, brick, false);
+            const float top = bricks_top + row * brick_height;
+            if (s.bricks[brick] == 0) consider(first, time, at, top, top + brick_height, brick, true);
         }
     }
+
+    const int row = vy > 0.0f ? static_cast<int>((y + ball_size - bricks_top) / brick_height + 1.0f)
+                              : round_up((y - bricks_top) / brick_height) - 2;
+    const float down = vy > 0.0f ? bricks_top + row * brick_height - (y + ball_size)
+                                 : bricks_top + (row + 1) * brick_height - y;
+    if (in_reach(down, vy) && row >= 0 && row < rows) {
+        const float time = down / vy, at = x + vx * time;
+        const int end = between(static_cast<int>((at + ball_size) / brick_width), 0, columns - 1);
+        for (int column = between(static_cast<int>(at / brick_width), 0, columns - 1); column <= end; column++) {
+            const int brick = row * columns + column;
+            const float left = column * brick_width;
+            if (s.bricks[brick] == 0) consider(first, time, at, left, left + brick_width, brick, false);
+        }
+    }
+}
+
+SWEEP_FN void consider_walls(Contact& first, const State& s) {
+    const float x = s.ball_x, y = s.ball_y, vx = s.ball_vx, vy = s.ball_vy;
+    const float across = vx > 0.0f ? field_width - (x + ball_size) : -x;
+    if (in_reach(across, vx)) consider(first, across / vx, y + vy * (across / vx), 0.0f, field_height, side_wall, true);
+    if (vy < 0.0f && in_reach(-y, vy)) consider(first, -y / vy, x + vx * (-y / vy), 0.0f, field_width, top_wall, false);
+}
+
+// The paddle's top edge, which has to be met before all else.
+SWEEP_FN void consider_paddle(Contact& first, const State& s) {
+    const float down = paddle_top - (s.ball_y + ball_size);
+    if (s.ball_vy <= 0.0f || !in_reach(down, s.ball_vy) || s.ball_y + s.ball_vy + ball_size < paddle_top) return;
+    const float time = down / s.ball_vy;
+    if (time < first.time)
+        consider(first, time, s.ball_x + s.ball_vx * time, s.paddle_x, s.paddle_x + s.paddle_width, paddle, false);
 }
 
 SWEEP_FN void hit_paddle(State& s) {
@@ -152,21 +181,13 @@ SWEEP_FN int break_brick(State& s, int brick) {
     return points;
 }
 
-// Finds the first contact of this frame and moves the ball to it, or by its velocity. Returns the points.
+// Moves the ball to its first contact of this frame, or by its velocity. Returns the points.
 SWEEP_FN int move_ball(State& s) {
     const float x = s.ball_x, y = s.ball_y, vx = s.ball_vx, vy = s.ball_vy;
     Contact first = {2.0f, 0.0f, 0, false};
-    if (y + sweep::lowest(vy, 0.0f) <= bricks_bottom && y + ball_size + sweep::highest(vy, 0.0f) >= bricks_top)
-        consider_bricks(first, s);
-    if (vx < 0.0f) consider(first, -x, vx, y, vy, 0.0f, field_height, side_wall, true);
-    if (vx > 0.0f) consider(first, field_width - (x + ball_size), vx, y, vy, 0.0f, field_height, side_wall, true);
-    if (vy < 0.0f) consider(first, -y, vy, x, vx, 0.0f, field_width, top_wall, false);
-    if (vy > 0.0f && y + vy + ball_size >= paddle_top) {
-        Contact before = first;
-        first.overlap = 1e9f;  // it has to be earlier
-        consider(first, paddle_top - (y + ball_size), vy, x, vx, s.paddle_x, s.paddle_x + s.paddle_width, paddle, false);
-        if (first.what != paddle) first = before;
-    }
+    if (sweep::lowest(y, y + vy) <= bricks_bottom) consider_bricks(first, s);
+    consider_walls(first, s);
+    consider_paddle(first, s);
     if (first.time > 1.0f) {
         s.ball_x = x + vx;
         s.ball_y = y + vy;
@@ -209,9 +230,32 @@ SWEEP_FN bool play_frame(State& s, float paddle_move, sweep::Rng& rng, int& poin
     return s.score == 2 * full_screen;
 }
 
+// Whether the ball surely meets nothing for so many frames: below the bricks, above the paddle, a pixel from all else.
+SWEEP_FN bool flies_freely(const State& s, int frames) {
+    const float x = s.ball_x + frames * s.ball_vx, y = s.ball_y + frames * s.ball_vy;
+    return (s.balls_fired != 0) & (sweep::lowest(s.ball_x, x) > 1.0f) &
+           (sweep::highest(s.ball_x, x) < field_width - ball_size - 1.0f) &
+           (sweep::lowest(s.ball_y, y) > bricks_bottom + 1.0f) &
+           (sweep::highest(s.ball_y, y) < paddle_top - ball_size - 1.0f) & (s.frames + frames < frame_limit);
+}
+
+// The same as that many frames of play_frame, and faster.
+SWEEP_FN void fly(State& s, float paddle_move, int frames) {
+    for (int i = 0; i < frames; i++) {
+        s.paddle_x = sweep::clamp(s.paddle_x + paddle_move, 0.0f, field_width - s.paddle_width);
+        s.ball_x += s.ball_vx;
+        s.ball_y += s.ball_vy;
+    }
+    s.frames += frames;
+}
+
 SWEEP_FN sweep::Outcome step(State& s, const Params& params, int action, sweep::Rng& rng) {
     const float paddle_move = action == 0 ? 0.0f : action == 1 ? -paddle_speed : paddle_speed;
     int points = 0;
+    if (flies_freely(s, params.frameskip)) {
+        fly(s, paddle_move, params.frameskip);
+        return {0.0f, false, false};
+    }
     for (int i = 0; i < params.frameskip; i++) {
         if (play_frame(s, paddle_move, rng, points)) return {static_cast<float>(points), true, false};
         if (s.frames >= frame_limit) return {static_cast<float>(points), false, true};
@@ -220,17 +264,13 @@ SWEEP_FN sweep::Outcome step(State& s, const Params& params, int action, sweep::
 }
 
 SWEEP_FN void observe(const State& s, const Params&, float* observation) {
-    observation[0] = s.paddle_x / field_width;
-    observation[1] = s.paddle_y / field_height;
-    observation[2] = s.ball_x / field_width;
-    observation[3] = s.ball_y / field_height;
-    observation[4] = s.ball_vx / 512.0f;
-    observation[5] = s.ball_vy / 512.0f;
-    observation[6] = s.balls_fired / 5.0f;
-    observation[7] = s.score / 864.0f;
-    observation[8] = s.balls_left / 5.0f;
-    observation[9] = s.paddle_width / full_width;
-    for (int i = 0; i < rows * columns; i++) observation[10 + i] = s.bricks[i];
+    const float quantities[quantity_count] = {
+        s.paddle_x, s.paddle_y, s.ball_x, s.ball_y, s.ball_vx, s.ball_vy, static_cast<float>(s.balls_fired),
+        static_cast<float>(s.score), static_cast<float>(s.balls_left), s.paddle_width};
+    constexpr float units[quantity_count] = {field_width, field_height, field_width, field_height, 512.0f, 512.0f, 5.0f,
+                                             2.0f * full_screen, 5.0f, full_width};
+    for (int i = 0; i < quantity_count; i++) observation[i] = quantities[i] / units[i];
+    for (int i = 0; i < rows * columns; i++) observation[quantity_count + i] = s.bricks[i];
 }
 
 }  // namespace breakout

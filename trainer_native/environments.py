@@ -108,7 +108,8 @@ def find(env: str | Path | Environment, isa: str | None = None) -> Environment:
 @lru_cache(maxsize=64)
 def _load(path: Path, source_hash: str, isa: str) -> Environment:
     name = path.stem
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or not re.search(rf"\bnamespace\s+{name}\b", headers.read(path)):
+    code = headers.without_comments(headers.read(path))
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not re.search(rf"\bnamespace\s+{name}\b", code):
         raise HeaderError(f"{path}: a header NAME.h holds `namespace NAME {{...}}`, and NAME is a C++ name; "
                           f"there is no namespace {name!r}")  # fmt: skip
     state, params = headers.fields(path, "State"), headers.fields(path, "Params")
@@ -119,8 +120,6 @@ def _load(path: Path, source_hash: str, isa: str) -> Environment:
     library.sweep_environment.restype = _P
     address = library.sweep_environment()
     table = _Table.from_address(address)
-    if table.abi != headers.abi():
-        raise HeaderError(f"{path}: was compiled for table {table.abi}, this is {headers.abi()}; empty {headers.cache()}")
     params_dtype = _dtype(table.params_field, table.params_fields, table.params_size)
     return Environment(
         name, path, source_hash, table.observation_size, table.actions, table.longest_episode,

@@ -108,10 +108,15 @@ def pieces(text: str, separator: str, start: int) -> Iterator[tuple[int, str]]:
             begin = i + 1
 
 
+def without_comments(text: str) -> str:
+    """The text with a space for each character of a comment, so that offsets stay."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+
+
 def fields(path: Path, struct: str) -> dict[str, str]:
     """Field name -> the comment that trails it, in the order of the struct's text. Raises HeaderError."""
     text = read(path)
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
+    code = without_comments(text)
     head = re.search(rf"\bstruct\s+{struct}\s*\{{", code)
     if not head:
         raise HeaderError(f"{path}: there is no `struct {struct} {{...}}`; see envs/cartpole.h for what a header holds")
@@ -128,7 +133,8 @@ def fields(path: Path, struct: str) -> dict[str, str]:
             continue
         for i, (at, declarator) in enumerate(pieces(statement, ",", offset)):
             kind = r"(?P<type>(?:[A-Za-z_][\w:]*\s+)+)" if i == 0 else ""
-            shape = re.fullmatch(rf"\s*{kind}(?P<name>[A-Za-z_]\w*)\s*(\[[^\]]*\]\s*)*(=.*|\{{.*\}})?", declarator, re.DOTALL)
+            dimensions, value = r"(\[[^\]]*\]\s*)*", r"(=.*|\{.*\})?"
+            shape = re.fullmatch(rf"\s*{kind}(?P<name>[A-Za-z_]\w*)\s*{dimensions}{value}", declarator, re.DOTALL)
             if not shape or (i == 0 and NOT_FIELDS & set(shape["type"].split())):
                 shown = " ".join(statement.split())[:50]
                 line = text.count("\n", 0, offset + lead) + 1
@@ -180,9 +186,11 @@ def first_error(path: Path, output: str) -> str:
     if promise := re.search(r"static assertion failed(?: due to requirement .*?)?: \"?(.*?)\"?$", message):
         return f"{path}: {promise[1]}"
     missing = re.search(r"'(\w+)' is not a member of|no member named '(\w+)' in namespace", message)
-    if missing and file.resolve().parent == CORE.resolve():
-        return f"{path}: namespace {path.stem} has no `{missing[1] or missing[2]}`; see envs/cartpole.h for what a header holds"
-    if file.resolve().parent == CORE.resolve():
+    in_our_part = file.resolve().parent == CORE.resolve() or not file.is_file()
+    if missing and in_our_part:
+        name = missing[1] or missing[2]
+        return f"{path}: namespace {path.stem} has no `{name}`; see envs/cartpole.h for what a header holds"
+    if in_our_part:
         return f"{path}: does not fit the table of an environment: {message}"
     return f"{path if file.resolve() == path.resolve() else file}:{line}: {message}"
 

@@ -33,8 +33,8 @@ template <> constexpr char type_letter<unsigned long long> = 'Q';
 
 template <class T> constexpr Field field(const char* name, decltype(sizeof(0)) offset) {
     constexpr char letter = type_letter<typename Element<T>::Type>;
-    static_assert(letter != 0, "a field of State or Params is a number (float, double, bool, or an integer of 8, 32 or 64 "
-                               "bits) or an array of numbers");
+    static_assert(letter != 0, "a field of State or Params is a number (float, double, bool, or an integer of 8, 32 or "
+                               "64 bits) or an array of numbers");
     return {name, static_cast<int>(offset), Element<T>::count, letter};
 }
 

@@ -1,0 +1,325 @@
+"""Environments: found by name or path, read from their headers, compiled, stepped; and each mistake in one line."""
+
+import ctypes
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainer_native import environments, headers
+from trainer_native.config import ConfigError
+from trainer_native.environments import HeaderError, find, initial_state, transition
+
+CATCH = """// Catch: a ball falls, a paddle on a line meets it.
+#pragma once
+#include "environment.h"
+
+namespace catch_ball {
+
+constexpr int observation_size = 3, actions = 3, longest_episode = 20;
+
+struct State {
+    int ball_x, paddle_x;   // cells
+    float height /* cells above the line */, drift = 0.5f;
+    sweep::uint8 seen[2][3];  // flags; flattened
+    bool fast{false};
+};
+struct Params {
+    int width = 8;      // cells
+    double wind = 0.1;  // cells per env step
+    bool slippery = false;  // the paddle slides
+};
+constexpr sweep::Bounds bounds[] = {{2, 64}, {0, 1}, {0, 1}};
+
+SWEEP_FN constexpr sweep::Input input(int i) { return i == 2 ? sweep::flag() : sweep::quantity(0.0f, 64.0f); }
+
+SWEEP_FN void reset(State& s, const Params& p, sweep::Rng& rng) {
+    s = {};
+    s.ball_x = rng.below(p.width);
+    s.paddle_x = p.width / 2;
+    s.height = 5.0f;
+}
+SWEEP_FN sweep::Outcome step(State& s, const Params& p, int action, sweep::Rng&) {
+    s.paddle_x += action - 1;
+    s.height -= 1.0f;
+    s.seen[1][2] = 1;
+    const bool landed = s.height <= 0.0f;
+    return {landed && s.paddle_x == s.ball_x ? static_cast<float>(p.width) : 0.0f, landed, false};
+}
+SWEEP_FN void observe(const State& s, const Params& p, float* observation) {
+    observation[0] = static_cast<float>(s.ball_x);
+    observation[1] = static_cast<float>(s.paddle_x);
+    observation[2] = p.slippery ? 1.0f : 0.0f;
+}
+
+}  // namespace catch_ball
+"""
+
+
+@pytest.fixture(scope="session")
+def library_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, library_cache):
+    """An empty working directory with catch_ball.h in envs/, and a cache of its own."""
+    monkeypatch.setenv("SWEEP_CACHE", str(library_cache))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "catch_ball.h").write_text(CATCH)
+    return tmp_path
+
+
+def changed(folder, old, new, count=1):
+    """Catch with one thing changed."""
+    assert old in CATCH
+    path = folder / "envs" / "catch_ball.h"
+    path.write_text(CATCH.replace(old, new, count))
+    return path
+
+
+def complaint(env):
+    with pytest.raises(HeaderError) as error:
+        find(env)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+# -- what is found ---------------------------------------------------------------------------------------------
+
+
+def test_a_users_header_is_found_and_read(folder):
+    env = find("catch_ball")
+    assert (env.name, env.source) == ("catch_ball", (folder / "envs" / "catch_ball.h").resolve())
+    assert (env.observation_size, env.actions, env.longest_episode) == (3, 3, 20)
+    assert env.state_dtype.names == ("ball_x", "paddle_x", "height", "drift", "seen", "fast")
+    assert env.state_dtype["seen"].shape == (6,) and env.state_dtype["fast"] == np.bool_
+    assert list(env.params) == ["width", "wind", "slippery"]
+    width, wind, slippery = env.params.values()
+    assert (width.default, width.low, width.high, width.what, width.table) == (8, 2, 64, "cells", "environment")
+    assert (wind.default, wind.kind, wind.what) == (0.1, float, "cells per env step")
+    assert (slippery.default, slippery.kind) == (False, bool)
+    assert env.inputs["is_flag"].tolist() == [False, False, True] and env.inputs["high"].tolist() == [64, 64, 1]
+
+
+def test_names_and_the_order_of_search(folder):
+    assert environments.names() == ["breakout", "cartpole", "catch_ball"]
+    shipped = find("breakout").source
+    (folder / "envs" / "breakout.h").write_text(shipped.read_text())
+    assert find("breakout").source == (folder / "envs" / "breakout.h").resolve()
+    assert find(shipped).source == find(str(shipped)).source == shipped
+    assert find("breakout").source_hash == find(shipped).source_hash
+
+
+def test_the_hash_follows_the_text(folder):
+    first = find("catch_ball").source_hash
+    assert find("catch_ball").source_hash == first and len(first) == 64
+    changed(folder, "height = 5.0f", "height = 6.0f")
+    env = find("catch_ball")
+    assert env.source_hash != first
+    assert initial_state(env)["height"] == 6  # compiled anew
+
+
+def test_what_a_header_includes_belongs_to_it(folder):
+    changed(folder, '#include "environment.h"', '#include "environment.h"\n#include "rules.h"')
+    (folder / "envs" / "rules.h").write_text("#pragma once\nconstexpr int rules = 1;\n")
+    first = find("catch_ball").source_hash
+    (folder / "envs" / "rules.h").write_text("#pragma once\nconstexpr int rules = 2;\n")
+    assert find("catch_ball").source_hash != first
+
+
+def test_params_reach_the_game():
+    state = initial_state("catch_ball", width=20)
+    assert state["paddle_x"] == 10
+    state["height"], state["ball_x"] = 1, 11
+    after, reward, terminated, truncated, observation = transition("catch_ball", state, 2, width=20, slippery=True)
+    assert (reward, terminated, truncated) == (20.0, True, False)
+    assert observation.tolist() == [11, 11, 1]  # the last of the episode that ended
+    assert after["height"] == 5 and after["paddle_x"] == 10  # the first of the next one
+    assert state["height"] == 1  # left as it was
+    env = find("catch_ball")
+    filled = np.frombuffer(env.param_bytes({"width": 9, "hidden": 16}), env.params_dtype)[0]
+    assert filled.tolist() == (9, 0.1, False)
+
+
+def test_the_seed_decides():
+    starts = [int(initial_state("catch_ball", seed, width=64)["ball_x"]) for seed in range(64)]
+    assert starts == [int(initial_state("catch_ball", seed, width=64)["ball_x"]) for seed in range(64)]
+    assert len(set(starts)) > 20
+
+
+def test_an_environment_travels_to_another_process():
+    env = find("catch_ball")
+    again = pickle.loads(pickle.dumps(env))
+    assert again.source_hash == env.source_hash and again.state_dtype == env.state_dtype
+
+
+def test_processes_compile_the_same_header_at_once(folder, monkeypatch):
+    cache = folder / "cache"
+    monkeypatch.setenv("SWEEP_CACHE", str(cache))
+    code = "from trainer_native import environments; print(environments.find('catch_ball').actions)"
+    root = Path(environments.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[0].strip() for process in running] == ["3"] * 3
+    assert len(list(cache.iterdir())) == 1  # one library, nothing half-written left behind
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------
+
+
+def test_unknown_names():
+    assert complaint("breakot") == (
+        "'breakot' is not an environment. Did you mean 'breakout'? There are: breakout, cartpole, catch_ball; "
+        "or give the path of a header, ending in .h"
+    )
+    assert complaint("nowhere/game.h") == "nowhere/game.h: there is no such file"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("s.height -= 1.0f;", "s.hight -= 1.0f;", "catch_ball.h:32: "),
+        ("observe(const State", "look(const State", "has no `observe`"),
+        ("sweep::Outcome step(", "sweep::Outcome play(", "has no `step`"),
+        ("observation_size = 3", "observation_size = 0", "observation_size must be at least 1"),
+        ("{{2, 64}, {0, 1}, {0, 1}}", "{{2, 64}}", "bounds must list one {low, high} for each field of Params"),
+        ("{{2, 64},", "{{9, 64},", "'width' of Params has the default 8, outside its bounds 9 to 64"),
+        ("int width = 8;", "int width = 8, lanes = 2;", "bounds must list one {low, high}"),
+        ("double wind = 0.1;", "double wind[2] = {0.1, 0.2};", "'wind' of Params is an array"),
+        ("double wind = 0.1;", "double gamma = 0.1;", "'gamma' of Params has the name of a hyperparameter"),
+        ("namespace catch_ball {", "namespace ball {", "there is no namespace 'catch_ball'"),
+        ("struct Params {", "struct Parameters {", "there is no `struct Params {...}`"),
+        ("bool fast{false};", "float* fast;", "catch_ball.h:13: struct State holds plain fields only"),
+        ("bool fast{false};", "void move() { height = 1; }", "catch_ball.h:13: struct State holds plain fields only"),
+        ("bool fast{false};", "static int fast;", "catch_ball.h:13: struct State holds plain fields only"),
+        ("bool fast{false};", "short fast;", "a field of State or Params is a number"),
+        ("bool fast{false};", "struct Own { int i; ~Own() {} };", "struct State holds plain fields only"),
+    ],
+)
+def test_mistakes_in_a_header(folder, old, new, expected):
+    changed(folder, old, new)
+    message = complaint("catch_ball")
+    assert expected in message and "catch_ball.h" in message
+
+
+def test_a_state_that_is_not_plain_data(folder):
+    owner = "struct Owner { Owner() {} Owner(const Owner&) {} };\n"
+    changed(folder, "struct State {", owner + "struct State {\n    Owner owner;")
+    assert "State must be plain data (trivially copyable)" in complaint("catch_ball")
+
+
+def test_no_compiler(folder, monkeypatch):
+    changed(folder, "height = 5.0f", "height = 7.0f")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "CXX names the compiler 'no-such-compiler'" in complaint("catch_ball")
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", str(folder))
+    assert "no C++ compiler found" in complaint("catch_ball")
+
+
+def test_a_cache_that_cannot_be_written(folder, monkeypatch):
+    changed(folder, "height = 5.0f", "height = 8.0f")
+    (folder / "file").write_text("")
+    monkeypatch.setenv("SWEEP_CACHE", str(folder / "file" / "cache"))
+    assert "name another folder in SWEEP_CACHE" in complaint("catch_ball")
+
+
+def test_bad_arguments_of_transition():
+    state = initial_state("cartpole")
+    with pytest.raises(ValueError, match="action is 2; legal is a whole number from 0 to 1"):
+        transition("cartpole", state, 2)
+    with pytest.raises(ValueError, match="not one State of breakout"):
+        transition("breakout", state, 0)
+    with pytest.raises(ConfigError, match="Did you mean 'frameskip'"):
+        initial_state("breakout", framskip=3)
+    with pytest.raises(ConfigError, match="from 1 to 16"):
+        initial_state("breakout", frameskip=17)
+
+
+# -- instruction sets ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("levels", range(4))
+def test_instruction_sets(monkeypatch, levels):
+    monkeypatch.setattr(headers.platform, "machine", lambda: "x86_64")
+    names = list(headers.ISAS)[::-1][:levels]
+    flags = " ".join(headers.ISAS[name] for name in names)
+    assert headers.machine_isas(f"processor : 0\nflags\t\t: fpu {flags} \n") == (names[::-1] or ["plain"])
+    monkeypatch.setattr(headers.platform, "machine", lambda: "arm64")
+    assert headers.machine_isas("flags : avx2") == ["plain"]
+    assert headers.march_flags("plain") == [] and headers.march_flags("x86-64-v3") == ["-march=x86-64-v3"]
+
+
+# -- how the shipped games play --------------------------------------------------------------------------------
+
+
+def play(env, actions, skip, seeds):
+    """States after rows of actions, frameskip `skip`, each copy with its own stream; ended episodes begin anew."""
+    table = environments._Table.from_address(env.table_address)
+    params, n = env.param_bytes({"frameskip": skip}), len(seeds)
+    rngs = np.array(seeds, np.uint64)
+    states, outcomes = np.zeros(n, env.state_dtype), np.zeros(n, environments.OUTCOME)
+    table.reset(states.ctypes.data, params, rngs.ctypes.data, n)
+    rewards, ended = np.zeros(n), np.zeros(n, bool)
+    for row in actions.astype(np.int32):
+        before, before_rngs = states.copy(), rngs.copy()
+        table.step(states.ctypes.data, params, row.ctypes.data, rngs.ctypes.data, outcomes.ctypes.data, n)
+        states[ended], rngs[ended] = before[ended], before_rngs[ended]  # what has ended stays as it ended
+        rewards += np.where(ended, 0, outcomes["reward"])
+        ended |= outcomes["terminated"] | outcomes["truncated"]
+    return states, rewards, ended
+
+
+def test_breakout_a_step_is_its_frames():
+    env = find("breakout")
+    rng = np.random.default_rng(2)
+    actions = rng.integers(0, 3, (300, 32))
+    long = play(env, actions, 5, range(32))
+    short = play(env, np.repeat(actions, 5, axis=0), 1, range(32))
+    for of_steps, of_frames in zip(long, short, strict=True):
+        np.testing.assert_array_equal(of_steps, of_frames)
+    assert long[2].any() and not long[2].all() or long[1].sum() > 0
+
+
+def test_breakout_is_cut_after_30000_frames():
+    state = initial_state("breakout")
+    state["frames"] = 29_997
+    state, _, terminated, truncated, _ = transition("breakout", state, 0, frameskip=2)
+    assert (terminated, truncated, state["frames"]) == (False, False, 29_999)
+    after, _, terminated, truncated, observation = transition("breakout", state, 0)
+    assert (terminated, truncated) == (False, True)
+    assert after["frames"] == 0 and after["balls_fired"] == 0
+    assert observation[6] == np.float32(0.2)  # launched: still the episode that was cut
+
+
+def test_breakout_a_policy_under_the_ball_nearly_clears_both_screens():
+    env = find("breakout")
+    scores, steps = [], 0
+    for seed in range(4):
+        state, score = initial_state(env, seed), 0.0
+        for step in range(7500):
+            away = float(state["ball_x"] + 16 - state["paddle_x"] - state["paddle_width"] / 2)
+            action = 2 if away > 8 else 1 if away < -8 else 0
+            state, reward, terminated, truncated, observation = transition(env, state, action, seed * 10_000 + step)
+            assert set(observation[10:].tolist()) <= {0.0, 1.0}
+            inside = (observation >= env.inputs["low"]) & (observation <= env.inputs["high"])
+            assert inside[[0, 1, *range(4, 118)]].all()  # the ball alone can leave the field, for some frames
+            score, steps = score + reward, steps + 1
+            if terminated or truncated:
+                break
+        scores.append(score)
+    assert max(scores) == 864 and np.mean(scores) > 750
+    assert 2_000 < steps / 4 < 6_000
+
+
+def test_the_table_is_laid_out_as_in_the_header():
+    assert ctypes.sizeof(environments._Table) == 112
+    assert environments.INPUT.itemsize == 12 and environments.OUTCOME.itemsize == 8
+    table = environments._Table.from_address(find("cartpole").table_address)
+    assert (table.name, table.abi, table.params_fields) == (b"cartpole", headers.abi(), 0)
