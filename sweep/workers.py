@@ -156,7 +156,7 @@ class LocalPool:
             core = self._cores[index % len(self._cores)] if self.size <= len(self._cores) else -1
             inherited = (theirs.fileno(), lifeline_read, shared.fileno())
             process = subprocess.Popen(
-                [sys.executable, "-c", f"from sweep.workers import main; main{(*inherited, core)}"],
+                [sys.executable, "-P", "-c", f"from sweep.workers import main; main{(*inherited, core)}"],
                 pass_fds=inherited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
                 env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer_native import Run
 
-SPEED = float(os.environ.get("SYNTHETIC_SPEED", "1"))  # simulated seconds per second
+SPEED = float(os.environ.get("SYNTHETIC_SPEED", "4"))  # simulated seconds per second
 
 
 def simulate(params: dict, seed: int) -> float:
@@ -54,3 +54,17 @@ def train(env, params, seed, solve, max_seconds, max_env_steps=0, control=None) 
                setup_seconds=0.0, env_steps=steps, iterations=steps // 1000, rollout_seconds=seconds / 2,
                update_seconds=seconds / 2, evaluation_seconds=0.0, trigger_seconds=None, trigger_env_steps=None,
                evaluations=1 if status == "solved" else 0, mean_return=best, best_return=best, curve=curve, weights=None)
+
+
+def study(seconds: float, verify: float = 0.0, sampler: str = "tpe", run: float = 2.0, name: str = "synthetic", **dimensions):
+    """A study of the synthetic trainer over four hyperparameters and `dimensions`, each as a TOML file would have it."""
+    from sweep import space
+    from sweep.study import Budget, Study
+    from trainer_native import Solve
+
+    searched = {"hidden": [8, 16, 32, 64], "learning_rate": {"log": [1e-3, 1e-1]}, "gamma": {"near_one": [0.9, 0.999]},
+                "horizon": {"pow2": [16, 128]}, **dimensions}
+    return Study(name=name, env="none", space=None, sampler=sampler, question="", solve=Solve(90.0),
+                 budget=Budget(seconds, verify, run, 8, None), environment={}, source_hash="0",
+                 dimensions={key: space.parse(key, value, "test") for key, value in searched.items() if value is not None},
+                 trainer="synthetic_trainer:train")
