@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,12 +227,6 @@ def outcomes(trial: dict) -> list[tuple[float, bool]]:
     return [p for p in pairs if p is not None]
 
 
-def _until(end: float, solves: Iterable[float]) -> float:
-    """Where an axis of time stops: past everything, unless unsolved runs go on for long after the last solve."""
-    last = max(solves, default=end)
-    return (1.5 * last if 0 < 2 * last < end else end * 1.02) or 1.0
-
-
 def _label(trial: dict) -> str:
     size = whole(trial.get("parameters"))
     return f"trial {trial['number']}, {size} parameters" + (", claimed" if state(trial) == "claimed" else "")
@@ -247,10 +240,12 @@ def kaplan_meier(data: dict) -> Figure:
     if not any(solved for _, pairs in shown for _, solved in pairs):
         return nothing("No finalist has solved yet.")
     figure = empty(400)
+    solves = [time for _, pairs in shown for time, solved in pairs if solved and time > 0] or [1.0]
+    begin = 0.7 * min(solves)
     end = max(time for _, pairs in shown for time, _ in pairs if math.isfinite(time))
     for i, (trial, pairs) in enumerate(shown):
         at, left = statistics.kaplan_meier([p[0] for p in pairs], [p[1] for p in pairs])
-        steps = [(0.0, 0.0)] + [(float(t), 1 - float(s)) for t, s in zip(at, left, strict=True) if 0 < t < math.inf]
+        steps = [(begin, 0.0)] + [(float(t), 1 - float(s)) for t, s in zip(at, left, strict=True) if t > 0]
         last = end if any(math.isinf(time) for time, _ in pairs) else max(time for time, _ in pairs)
         steps.append((max(last, steps[-1][0]), steps[-1][1]))
         line = {"color": SERIES[i % len(SERIES)], "dash": DASHES[i % len(DASHES)], "width": 2.5, "shape": "hv"}
@@ -261,14 +256,13 @@ def kaplan_meier(data: dict) -> Figure:
         ))
         stopped = sorted(time for time, solved in pairs if not solved and math.isfinite(time))
         if stopped:
-            heights = [max(s[1] for s in steps if s[0] <= x) for x in stopped]
+            heights = [max([s[1] for s in steps if s[0] <= x], default=0.0) for x in stopped]
             figure.add_trace(go.Scatter(
                 x=stopped, y=heights, mode="markers", showlegend=False, legendgroup=str(i),
                 marker={"symbol": "line-ns", "size": 9, "line": {"width": 1.5, "color": line["color"]}},
                 hovertemplate="stopped unsolved at %{x:.3~g} s<extra>trial " + str(trial["number"]) + "</extra>",
             ))
-    until = _until(end, (time for _, pairs in shown for time, solved in pairs if solved))
-    figure.update_xaxes(title_text="seconds since the first env step", range=[0, until])
+    figure.update_layout(xaxis=log_axis([begin, max(end, 1.2 * begin)], "seconds since the first env step", pad=0.02))
     figure.update_yaxes(title_text="share of seeds solved", range=[0, 1.03], tickformat=".0%")
     return figure
 
@@ -286,6 +280,11 @@ def _curve(data: dict, run: dict) -> np.ndarray | None:
         return None
     curve = curve[np.isfinite(curve[:, 1:]).all(axis=1)]
     return curve if len(curve) else None
+
+
+def _soon(end: float, solves: list[float]) -> float:
+    """Where an axis ends: past everything, but not long after nine in ten solves."""
+    return min(1.03 * end, 1.5 * float(np.quantile(solves, 0.9))) if solves else 1.03 * end
 
 
 def learning_curves(data: dict, against: str = "seconds", goal: float | None = None) -> Figure:
@@ -330,14 +329,15 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
             visible=seen, marker={"size": 6, "color": colour, "line": {"width": 1, "color": SURFACE}}, hoverinfo="text",
             hovertext=[f"trial {trial['number']}, seed {html.escape(str(s[2]))}: solved" for s in solved],
         ))
-        ends.extend(s[0] for s in solved)
-        end = max([end, last, *ends])
+        if seen is True:
+            ends.extend(s[0] for s in solved)
+            end = max([end, last, *ends])
         drawn += 1
     if not drawn:
         return nothing("No learning curve of a finalist is stored.")
     if goal is not None:
         level(figure, goal, goal, f"solved: {number(goal)}")
-    figure.update_xaxes(title_text=unit, range=[0, _until(end, ends)])
+    figure.update_xaxes(title_text=unit, range=[0, _soon(end, ends) or 1.0])
     figure.update_yaxes(title_text="mean return in training")
     return figure
 

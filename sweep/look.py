@@ -75,4 +75,4 @@ def level(figure: Figure, y: float, place: float, text: str) -> None:
     dashed = {"color": MUTED, "width": 1, "dash": "dash"}
     figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=y, y1=y, line=dashed)
     figure.add_annotation(xref="paper", x=1, y=place, text=text, showarrow=False, xanchor="right", yanchor="bottom",
-                          font={"color": MUTED, "size": 12})
+                          font={"color": MUTED, "size": 12}, bgcolor=SURFACE, opacity=0.85)

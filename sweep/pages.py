@@ -35,7 +35,7 @@ def write_report(data: dict, folder: str | Path) -> Path:
 
     folder = Path(folder)
     name = str(data["study"]["name"])
-    exists = _check(folder, name)
+    exists = check(folder, name)
     page = render(data).encode("utf-8", "replace")
     try:
         if not exists:
@@ -50,7 +50,7 @@ def write_report(data: dict, folder: str | Path) -> Path:
     return folder / PAGE
 
 
-def _check(folder: Path, name: str) -> bool:
+def check(folder: Path, name: str) -> bool:
     """Whether `folder` already holds a report of study `name`; PageError where it holds something else."""
     try:
         if not folder.is_dir():

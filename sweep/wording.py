@@ -45,6 +45,7 @@ def context(data: dict) -> dict[str, Any]:
         "hash": str(study.get("hash") or "")[:12],
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "answer": row(recommended, claim=False) if recommended else None,
+        "only": len(verified) == 1,
         "fastest": row(min(verified, key=lambda t: time_of(summary(t)) or math.inf), claim=False) if verified else None,
         "why_not": [] if recommended else why_not(data, measured),
         "commands": commands(name, recommended["number"]) if recommended else [f"sweep run {shlex.quote(name)}"],
@@ -73,6 +74,7 @@ def row(trial: dict, claim: bool) -> dict[str, Any]:
     """A trial's numbers as text: what the search claims of it, or what is best known."""
     of = (trial.get("search") if claim else summary(trial)) or {}
     time = of.get("seconds") or {}
+    all_cores = formats.finite(of.get("steps_per_second_all_cores"))
 
     def span(low: Any, high: Any, text=formats.number) -> str:
         if formats.real(low) is None:
@@ -86,6 +88,7 @@ def row(trial: dict, claim: bool) -> dict[str, Any]:
         "origin": str(trial.get("origin") or ""),
         "solved": f"{formats.whole(of.get('solved'))} of {formats.whole(of.get('runs'))}",
         "runs": formats.whole(of.get("runs")),
+        "all_solved": of.get("runs") is not None and of.get("solved") == of.get("runs"),
         "solved_interval": span(of.get("solved_low"), of.get("solved_high"), formats.percent),
         "median": formats.number(time.get("median")),
         "median_interval": span(time.get("low"), time.get("high")),
@@ -95,7 +98,7 @@ def row(trial: dict, claim: bool) -> dict[str, Any]:
         "olympic": formats.number(time.get("olympic")),
         "env_steps": formats.short((of.get("env_steps") or {}).get("median")),
         "alone": formats.short(of.get("steps_per_second")),
-        "all_cores": formats.short(of.get("steps_per_second_all_cores")),
+        "all_cores": "" if all_cores is None else formats.short(all_cores),
         "false_solves": formats.percent(of.get("false_solves")),
     }
 

@@ -72,7 +72,7 @@ def test_kaplan_meier_ends_at_the_share_that_solved_where_all_were_stopped_alike
         {"status": "crashed", "seconds": None, "reason": "signal 9"},
     ]}
     curve = figures.kaplan_meier({"trials": [trial], "front": [3]}).data[0]
-    assert list(zip(curve.x, curve.y, strict=True)) == [(0, 0), (1, 0.25), (2, 0.5), (20, 0.5)]
+    assert list(zip(curve.x, curve.y, strict=True)) == [(0.7, 0), (1, 0.25), (2, 0.5), (20, 0.5)]
 
 
 def test_learning_curves_draw_seeds_and_their_median(data):
