@@ -22,7 +22,7 @@ USER_ERRORS = {
 database = click.option("--db", "database", envvar="SWEEP_DB", default="sweep.db", metavar="FILE",
                         help="The database; $SWEEP_DB, else sweep.db.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-within = click.option("--within", default=1.5, show_default=True, metavar="FACTOR",
+within = click.option("--within", type=click.FloatRange(1), default=1.5, show_default=True, metavar="FACTOR",
                       help="Recommend the smallest network whose restart ERT is within FACTOR of the fastest.")
 
 
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(error.format_message(), err=True)
         status = 2
     except (click.Abort, KeyboardInterrupt) as error:
-        click.echo(f"sweep: {str(error) or 'stopped'}", err=True)
+        click.echo(f"sweep: {str(error) or str(error.__cause__ or '') or 'stopped'}", err=True)
         status = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no traceback at exit either

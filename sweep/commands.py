@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
     from sweep import engine, pages, results, study
 
     question = study.load(name, budget=budget, verify=verify, run=run_limit, sampler=sampler)
+    target = Path(folder or f"{question.name}-report")
+    pages.check(target, question.name)  # before the hours of the study, not after
     view = terminal.View()
     with _open(database, create=True) as store:
         try:
@@ -42,7 +46,7 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"stopped; every run that ended is stored, and `sweep run {name}` goes on") from None
         data = results.collect(store, study_id)
-    page = pages.write_report(data, Path(folder or f"{question.name}-report"))
+    page = pages.write_report(data, target)
     return {**_overview(data, 1.5), "report": str(page), "database": str(database)}
 
 
@@ -117,22 +121,31 @@ def _overview(data: dict, within: float) -> dict:
     counts = data["counts"]
     kept = ("trials", "runs", "training_seconds", "platform_seconds")
     return {**results.best(data, within=within), "question": data["study"]["question"],
-            "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept}}
+            "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
+            "crashes": _crashes(data)}
+
+
+def _crashes(data: dict) -> list[dict]:
+    """Why runs crashed, the commonest reason first."""
+    reasons = Counter(run["reason"] for trial in data["trials"] for run in (*trial["runs"], *trial["verification"])
+                      if run["status"] == "crashed")
+    return [{"reason": reason, "runs": n} for reason, n in reasons.most_common()]
 
 
 def overview(value: dict) -> str:
     """A study for a person: question, solve, counts, front."""
     solve = value["definition"]["solve"]
-    head = f"{value['study']}: {value['question']}" if value["question"] else value["study"]
-    rule = (f"{value['env']} is solved by a mean return of {formats.param(solve['mean_return'])} over "
-            f"{solve['episodes']} fresh episodes, policy {solve['policy']}")
+    head = textwrap.fill(f"{value['study']}: {value['question']}" if value["question"] else value["study"], 80)
+    rule = textwrap.fill(f"{value['env']} is solved by a mean return of {formats.param(solve['mean_return'])} over "
+                         f"{solve['episodes']} fresh episodes, policy {solve['policy']}", 80)
     return "\n".join([head, rule, _counted(value), "", terminal.front(value)])
 
 
 def _counted(value: dict) -> str:
     counts = value["counts"]
     runs = ", ".join(f"{n} {status}" for status, n in counts["runs"].items() if n)
-    return (f"{counts['trials']} trials; runs: {runs or 'none'}\n"
+    crashes = "".join(f"{c['runs']} crashed: {c['reason']}\n" for c in value["crashes"][:3])
+    return (f"{counts['trials']} trials; runs: {runs or 'none'}\n{crashes}"
             f"{formats.duration(round(counts['training_seconds']))} of training, "
             f"{formats.duration(counts['platform_seconds'])} of everything else")
 
@@ -186,9 +199,10 @@ def train(source: str, database: str, trial: int | None, seed: int, max_seconds:
     from sweep import study, training
 
     limit = study.parse_duration(max_seconds)
+    if limit <= 0:
+        raise study.StudyError(f"--max-seconds is {max_seconds}; legal is a time above zero, as 90s or 10m")
     todo = training.load(source, trial, database)
     path = Path(file or f"{Path(source).stem}-seed{seed}.safetensors")
-    print(f"{todo.env}, seed {seed}, at most {formats.duration(limit)}", file=sys.stderr)
     return training.train(todo, seed, limit, path, force)
 
 

@@ -95,6 +95,8 @@ def find(data: dict, number: int | None) -> dict:
 def read(path: str | Path) -> Exported:
     """An exported file, checked; an error names the file, the table and the key."""
     path = Path(path)
+    if not path.exists():
+        raise ExportError(f"{path}: no such file; `sweep export` writes one")
     content, _ = tomlfiles.read(path)
     for key in content:
         if key not in TOP:
@@ -187,9 +189,11 @@ def _umask() -> int:
     return mask
 
 
-def write_weights(path: str | Path, weights: dict, metadata: dict[str, Any], force: bool = False) -> Path:
-    """Weights as safetensors, with `metadata` (text as it is, all else as JSON) in the file's header."""
+def write_weights(path: str | Path, weights: dict, about: dict[str, Any], force: bool = False) -> Path:
+    """Weights as safetensors, with `about` as JSON under `config` in the file's metadata.
+
+    One key, since safetensors writes several in any order, and the same run is to give the same file.
+    """
     from safetensors.numpy import save
 
-    words = {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
-    return write(path, save(weights, metadata=words), force)
+    return write(path, save(weights, metadata={"config": json.dumps(about)}), force)

@@ -34,15 +34,15 @@ def front(best: dict) -> str:
         marks = (">" if entry["trial"] == best["recommended"] else " ") + ("*" if entry["verified"] else " ")
         t = entry["seconds"]
         high = "∞" if t["high"] is None else formats.number(t["high"])  # too few solves to bound it
-        span = f" ({formats.number(t['low'])} to {high})" if t["median"] is not None else ""
+        span = f" ({formats.number(t['low'])}–{high})" if t["median"] is not None else ""
         size = formats.whole(entry["parameters"])
         rows.append([f"{marks} {entry['trial']}", size, f"{entry['solved']}/{entry['runs']}",
-                     formats.seconds(t["median"]) + span, formats.seconds(t["restart_ert"]),
+                     formats.number(t["median"]) + span, formats.seconds(t["restart_ert"]),
                      formats.short(entry["env_steps"]["median"]), formats.short(entry["steps_per_second"])])
     if not rows:
         return "No trial has solved yet."
-    head = ["  trial", "parameters", "solved", "median to solve", "restart ERT", "env steps", "steps/s"]
-    return table(head, rows) + "\n> recommended   * verified: at least 12 fresh seeds, at least 80% solved"
+    head = ["  trial", "size", "solved", "median, s (95%)", "restart ERT", "env steps", "steps/s"]
+    return table(head, rows) + "\nsize: parameters   > recommended   * verified: 12+ fresh seeds, 80%+ solved"
 
 
 def curve(points, width: int = 30, rows: int = 12) -> str:

@@ -41,6 +41,7 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
     environment = environments.find(exported.env)
     if exported.published.get("environment_hash") not in (None, environment.source_hash):
         print(f"{exported.env}: {environment.source} has changed since this was measured", file=sys.stderr)
+    print(f"{exported.env}, seed {seed}, at most {formats.duration(max_seconds)}", file=sys.stderr)
     control = np.array([max_seconds, 0.0])
     ended: dict[str, Any] = {}
 

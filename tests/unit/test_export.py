@@ -127,4 +127,4 @@ def test_weights_carry_their_config(tmp_path):
     path = export.write_weights(tmp_path / "w.safetensors", weights, {"env": "cartpole", "params": {"hidden": 8}})
     with safe_open(path, "numpy") as file:
         assert np.array_equal(file.get_tensor("encoder"), weights["encoder"])
-        assert file.metadata()["env"] == "cartpole" and json.loads(file.metadata()["params"]) == {"hidden": 8}
+        assert json.loads(file.metadata()["config"]) == {"env": "cartpole", "params": {"hidden": 8}}
