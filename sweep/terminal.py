@@ -58,7 +58,7 @@ def curve(points, width: int = 30, rows: int = 12) -> str:
     lines = []
     for _, wall, env_steps, value in shown:
         length = round(width * (value - low) / (high - low)) if high > low else 0
-        lines.append(f"{wall:9.2f} s {formats.short(env_steps):>9} {value:12.1f}  {bar * length}".rstrip())
+        lines.append(f"{formats.seconds(wall):>11} {formats.short(env_steps):>9} {value:12.1f}  {bar * length}".rstrip())
     return f"{'time':>11} {'env steps':>9} {'mean return':>12}\n" + "\n".join(lines)
 
 
