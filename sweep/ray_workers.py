@@ -28,11 +28,11 @@ class Actor:
         """Where this actor lives."""
         return socket.gethostname()
 
-    def expect(self, key: int, cap_seconds: float) -> None:
-        """A task is on its way."""
+    def expect(self, key: int, cap_seconds: float) -> Any:
+        """A task is on its way, or here: the two come by different threads."""
         import numpy as np
 
-        self._controls[key] = np.array([cap_seconds, 0.0])
+        return self._controls.setdefault(key, np.array([cap_seconds, 0.0]))
 
     def lower_cap(self, key: int, cap_seconds: float) -> None:
         if key in self._controls:
@@ -44,9 +44,7 @@ class Actor:
 
     def execute(self, task: dict) -> tuple[Any, float]:
         """(what the task gave, None where it was cancelled before; CPU seconds outside training since the last)."""
-        if task["key"] not in self._controls:
-            self.expect(task["key"], task["cap_seconds"])
-        control = self._controls[task["key"]]
+        control = self.expect(task["key"], task["cap_seconds"])
         run = None if control[1] else self._execute(task, control)
         del self._controls[task["key"]]
         total = time.process_time()
@@ -68,10 +66,11 @@ class RayPool:
         self._ours = not ray.is_initialized()
         if self._ours:
             try:
-                ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
-            except (ConnectionError, RuntimeError, ValueError) as problem:
-                line = " ".join(str(problem).split())
-                raise WorkerError(f"--ray {address}: no cluster there ({line[:200]}); `ray start --head` starts one") from None
+                _knock(address)
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as problem:
+                line = " ".join(str(problem).split())[:200]
+                raise WorkerError(f"--ray {address}: no cluster there ({line}); `ray start --head` starts one") from None
         self.size = size or max(1, int(ray.cluster_resources().get("CPU", 1)))
         # One thread runs, another takes caps: with plain concurrency a second task would run beside the first.
         self._remote = ray.remote(num_cpus=1, concurrency_groups={"runs": 1, "control": 1})(_with_groups(ray))
@@ -196,6 +195,13 @@ class RayPool:
                 if lasted > HANGS_AFTER * cap + HANGS_SECONDS:
                     self._ray.kill(worker.actor, no_restart=True)
                     self._lost(worker, f"no end in sight: killed after {lasted:.0f} s with a cap of {cap:g} s")
+
+
+def _knock(address: str) -> None:
+    """OSError where host:port does not answer, which Ray itself takes minutes to say."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 class _Worker:
