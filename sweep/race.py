@@ -302,10 +302,12 @@ class Race:
     def _goes_on(self, trial: _Record) -> bool:
         """Whether the trial could still be on the front, and verified.
 
-        A first run without a solve ends it, save an audit that was censored, which gets a second seed: a good trial
-        with an unlucky first run shows there. While few trials are solid this is generous."""
+        A first run without a solve ends it, save an audit's, which gets up to four seeds while the others solve: a
+        good trial with an unlucky first run shows there. While few trials are solid this is generous."""
+        if trial.outlived and trial.statements < SOLID_RUNS and not trial.diverged:
+            return trial.solves >= trial.statements - 1
         if trial.solves == 0:
-            return trial.outlived and trial.statements == 1 and not trial.diverged
+            return False
         if hopeless(trial.solves, trial.statements, HOPELESS if self._solid else HOPELESS / 4):
             return False
         if not self._solid:
@@ -410,12 +412,16 @@ class Race:
         return Finalist(number, trial.parameters, claimed, median, trial.statements, trial.solves)
 
     def audits(self) -> tuple[int, int]:
-        """(trials audited, those of them that the cap would have killed and that are within 1.5 × of the front).
+        """(trials audited, those of them that the cap would have killed although they are within 1.5 × of the front).
 
-        Audited are those whose first run outlived the cap that holds for others."""
+        Audited are those whose first run outlived the cap that holds for others. They are judged by their other
+        seeds: the first was picked for being slow."""
         outlived = [t for t in self.trials.values() if t.outlived]
-        good = sum(t.slot is not None and t.ert <= 1.5 * self._up_to(t.parameters)[1] for t in outlived)
-        return len(outlived), good
+        return len(outlived), sum(self._good_but_for_its_first(t) for t in outlived)
+
+    def _good_but_for_its_first(self, trial: _Record) -> bool:
+        others = statistics.restart_ert(trial.times[1:], trial.solved[1:])
+        return len(trial.times) > 2 and others <= 1.5 * self._up_to(trial.parameters)[1]
 
 
 def _replaces(run: RunView, before: RunView) -> bool:

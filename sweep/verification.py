@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sweep.race import RunView
 
 # Fresh seeds of each screened finalist, and the share of the time that screens may take.
-SCREEN_RUNS, SCREEN_SHARE = 4, 0.3
+SCREEN_RUNS, SCREEN_SHARE = 4, 0.2
 # Solves that the search's claim is worth beside fresh ones, and true over claimed time to expect: it was selected.
 CLAIM_SOLVES, CLAIM_INFLATION = 2.0, 1.15
 # A finalist's time is divided by this power of the share of its runs expected to solve.
@@ -62,7 +62,7 @@ def verification_cap(claimed_median: float) -> float:
     return max(20.0, 3.0 * claimed_median)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Fresh:
     """A finalist with its fresh runs summed up."""
 
@@ -148,7 +148,7 @@ def verification_next(finalists: list[Finalist], seconds_left: float, seeds: int
     `finalists` in the order of Race.finalists, dropped ones included: this function drops anew from their runs each
     time. Crashed runs in `Finalist.runs` are ignored. `seconds_left` wall seconds.
 
-    A screen of four seeds each, ended by a first failure, over as many finalists as a third of the time holds; the
+    A screen of four seeds each, ended by a first failure, over as many finalists as a fifth of the time holds; the
     one then expected to be recommended gets 12 seeds, then `seeds`; then those that could be recommended in its
     place, 12 and `seeds`; then the rest of the front. Dropped: who can hardly solve 80%, and who is clearly slower
     (intervals) than one no larger."""
@@ -165,15 +165,17 @@ def verification_next(finalists: list[Finalist], seconds_left: float, seeds: int
         return None
     recommended = _leader([f for f in alive if f.verified], lambda f: f.ert)
     if recommended is None:
-        # Time for one to reach twelve seeds and little more: whoever is nearest gets it.
+        screened = _screened(fresh, alive, SCREEN_SHARE * total)
+        leader = _leader(screened, lambda f: f.penalised)
+        # Where the time does not hold both, who is nearest to twelve seeds comes before who looks better by now:
+        # otherwise each failure starts another trial and none is verified.
         nearest = min(alive, key=lambda f: (_seconds_to_verify(f), f.penalised))
-        if nearest.runs and 1.3 * _seconds_to_verify(nearest) >= seconds_left:
+        both = _seconds_to_verify(nearest) + (_seconds_to_verify(leader) if leader is not nearest else 0.0)
+        if nearest.runs >= SCREEN_RUNS and 1.3 * both >= seconds_left:
             return step(nearest, "nearest to twelve seeds, and time is short")
-        screened = _screened(alive, SCREEN_SHARE * total)
         for f in screened:
             if f.runs < SCREEN_RUNS and f.solves == f.runs:
                 return step(f, "screen")
-        leader = _leader(screened, lambda f: f.penalised)
         return step(leader, "expected to be recommended")
     if recommended.runs < seeds:
         return step(recommended, "recommended so far")
@@ -187,14 +189,17 @@ def _seconds_to_verify(f: _Fresh) -> float:
     return (needed - f.runs) * f.run_seconds
 
 
-def _screened(alive: list[_Fresh], seconds: float) -> list[_Fresh]:
-    """The first of those alive whose screens fit into the seconds together, at least one."""
+def _screened(fresh: list[_Fresh], alive: list[_Fresh], seconds: float) -> list[_Fresh]:
+    """The first of those alive whose screens fit into the seconds together, what dropped ones took included.
+
+    More where all of them have a run that failed: then the next may well be better."""
     chosen: list[_Fresh] = []
-    for f in alive:
-        seconds -= SCREEN_RUNS * f.run_seconds
-        if chosen and seconds < 0 and not f.runs:
-            continue
-        chosen.append(f)
+    for f in fresh:
+        begun = sum(t for t in f.times[:SCREEN_RUNS] if math.isfinite(t))
+        seconds -= begun + max(0, SCREEN_RUNS - f.runs) * f.run_seconds if f in alive else begun
+        sound = any(c.solves == c.runs for c in chosen)
+        if f in alive and (f.runs or seconds >= 0 or not sound):
+            chosen.append(f)
     return chosen
 
 

@@ -12,7 +12,9 @@ from scipy import stats
 from sweep import statistics
 
 INF = math.inf
-RUNS = st.lists(st.tuples(st.integers(1, 9), st.sampled_from("sscf")), min_size=1, max_size=9)  # solved, censored, failed
+RUNS = st.lists(
+    st.tuples(st.integers(1, 9), st.sampled_from("sscf")), min_size=1, max_size=9
+)  # solved, censored, failed
 
 
 def split(runs):
@@ -188,7 +190,9 @@ def test_recommended():
 
 def test_verified():
     assert statistics.is_verified(10, 12) and statistics.is_verified(12, 15) and statistics.is_verified(26, 32)
-    assert not statistics.is_verified(11, 11) and not statistics.is_verified(9, 12) and not statistics.is_verified(25, 32)
+    assert (
+        not statistics.is_verified(11, 11) and not statistics.is_verified(9, 12) and not statistics.is_verified(25, 32)
+    )
 
 
 def test_best_and_front_over_time():
@@ -207,7 +211,7 @@ def test_intervals_cover():
     n, level = 32, 0.95
     covered = 0
     for _ in range(400):
-        median, low, high = statistics.median_interval(np.exp(0.4 * rng.standard_normal(n)), [True] * n, level)
+        _, low, high = statistics.median_interval(np.exp(0.4 * rng.standard_normal(n)), [True] * n, level)
         covered += low <= 1.0 <= high
     assert covered / 400 > 0.92
     # Restart ERT of times that never gain by a restart is their mean, exp(0.3² ÷ 2). Documented: 84 to 89 of 100.
