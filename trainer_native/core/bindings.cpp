@@ -23,9 +23,15 @@ using WeightArray = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::devi
 bool runs_here(const std::string& isa) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (isa == "x86-64-v4") return __builtin_cpu_supports("x86-64-v4");
-    if (isa == "x86-64-v3") return __builtin_cpu_supports("x86-64-v3");
-    if (isa == "x86-64-v2") return __builtin_cpu_supports("x86-64-v2");
+    // By feature: older Clangs do not know the levels by name.
+    const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    const bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    if (isa == "x86-64-v2") return v2;
+    if (isa == "x86-64-v3") return v3;
+    if (isa == "x86-64-v4")
+        return v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
 #endif
     return isa == "plain";
 }

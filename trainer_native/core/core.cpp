@@ -86,7 +86,7 @@ long parameters(const Game* game, const Options& o) { return shape_of(table(game
 void run_training(const Game* game, const void* params, const Options& o, unsigned long long seed, const SolveRule& rule,
                   long long max_env_steps, Control control, float* weights, float* normaliser, Result& result) {
     const double called = wall_seconds();
-    const PlainFloats plain;
+    [[maybe_unused]] const PlainFloats plain;
     RunMemory m;
     if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, o, rule.episodes); })) {
         result.ending = Ending::no_memory;
@@ -104,7 +104,7 @@ void run_training(const Game* game, const void* params, const Options& o, unsign
 long long run_evaluation(const Game* game, const void* params, const Options& o, const float* weights,
                          const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
                          double* returns) {
-    const PlainFloats plain;
+    [[maybe_unused]] const PlainFloats plain;
     Player p = {};
     p.game = &table(game);
     p.params = params;
@@ -181,7 +181,7 @@ double environment_seconds(const Game* game, const void* params, int envs, int r
 
 void check(const Game* game, const void* params, const Options& o, unsigned long long seed, const float* acting,
            const float* weights, Check& out) {
-    const PlainFloats plain;
+    [[maybe_unused]] const PlainFloats plain;
     RunMemory m;
     Options whole = o;
     whole.minibatches = 1;
