@@ -20,6 +20,8 @@ from .workers import DEPTH, LocalPool
 #: Where runs are shorter than this, each worker has its next task in hand: the gap between runs would count. Longer runs are
 #: decided when they start, with all that is known by then.
 SHORT_SECONDS = 2.0
+#: What the first Ctrl-C means.
+STOPPING = "ending the runs in flight, to measure what was found; Ctrl-C again stops at once"
 #: At most this often a snapshot of the study goes to `progress`.
 PROGRESS_SECONDS = 0.5
 #: A trial whose runs crash so often has ended.
@@ -183,7 +185,7 @@ class Search:
                 self._finish(finished)
             self._lower_caps()
             self._count()
-            self.show("searching", self.deadline)
+            self.show("searching", self.deadline, message=STOPPING if interrupts.count == 1 else None)
         self._count()
         self.show("searching", self.deadline, at_once=True)
 
@@ -347,7 +349,7 @@ class Search:
         self.totals["sampler_cpu_seconds"] = self.sampler.cpu_seconds
         self.totals["platform_cpu_seconds"] = max(0.0, time.process_time() - self._cpu_before - self.sampler.cpu_seconds) + self._worker_cpu
 
-    def show(self, phase: str, deadline: float, at_once: bool = False) -> None:
+    def show(self, phase: str, deadline: float, at_once: bool = False, message: str | None = None) -> None:
         """A snapshot for whoever watches."""
         now = time.monotonic()
         if self.progress is None or now - self._shown < PROGRESS_SECONDS and not at_once:
@@ -356,7 +358,7 @@ class Search:
         self.progress({
             "study": self.study.name, "phase": phase, "trials": len(self.trials), "runs": self.counts["runs"],
             "solved": self.counts["solved"], "runs_per_second": self.totals["runs"] / max(1e-3, self.totals["search_seconds"]),
-            "front": self.front(), "seconds_left": max(0.0, deadline - now), "workers": self.workers, "message": None,
+            "front": self.front(), "seconds_left": max(0.0, deadline - now), "workers": self.workers, "message": message,
         })
 
     def front(self) -> list[tuple[int, int, float]]:

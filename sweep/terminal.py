@@ -85,6 +85,8 @@ class View:
 
     def __call__(self, snapshot: dict) -> None:
         now, phase = self.clock(), snapshot["phase"]
+        if phase == "searching":
+            phase += snapshot.get("message") or ""  # that Ctrl-C was heard is said at once
         if now - self.last < (REDRAW_SECONDS if self.fancy else PLAIN_SECONDS) and phase == self.phase:
             return
         self.last, self.phase = now, phase
@@ -101,6 +103,8 @@ class View:
         print(text, file=self.stream, flush=True)
 
     def _plain(self, s: dict) -> str:
+        if s.get("message"):
+            return f"{s['study']} {s['phase']}: {s['message']}, {formats.duration(round(s['seconds_left']))} left"
         best = min((ert for _, _, ert in s["front"]), default=None)
         return (f"{s['study']} {s['phase']}: {s['trials']} trials, {s['runs']} runs, {_share(s)} solved, "
                 f"{formats.number(s['runs_per_second'])} runs/s, best {formats.seconds(best)}, "
