@@ -52,9 +52,9 @@ def stable_baselines(seed: int) -> dict:
 
         def _on_rollout_end(self) -> None:
             recent = [episode["r"] for episode in self.model.ep_info_buffer]
-            if len(recent) >= SOLVE["episodes"] and statistics.mean(recent) >= SOLVE["mean_return"]:
-                if frozen_mean(self.model) >= SOLVE["mean_return"]:
-                    self.solved = time.perf_counter() - self.start
+            promising = len(recent) >= SOLVE["episodes"] and statistics.mean(recent) >= SOLVE["mean_return"]
+            if promising and frozen_mean(self.model) >= SOLVE["mean_return"]:
+                self.solved = time.perf_counter() - self.start
 
     model = PPO("MlpPolicy", make_vec_env("CartPole-v1", n_envs=8, seed=seed), n_steps=32, batch_size=256, n_epochs=20,
                 gamma=0.98, gae_lambda=0.8, ent_coef=0.0, learning_rate=lambda left: 0.001 * left,
@@ -89,9 +89,10 @@ def main() -> None:
         print(json.dumps(rows, indent=1))
         return
     for row in rows:
-        print(f"seed {row['seed']}: " + ", ".join(
-            f"{who} {'unsolved' if row[who]['seconds'] is None else '%.3f s' % row[who]['seconds']}"
-            f" after {row[who]['env_steps']:,} env steps" for who in ("stable_baselines3", "sweep")))
+        for who in ("stable_baselines3", "sweep"):
+            seconds, env_steps = row[who]["seconds"], row[who]["env_steps"]
+            found = "unsolved" if seconds is None else f"{seconds:.3f} s"
+            print(f"seed {row['seed']}: {who:18} {found:>10} after {env_steps:,} env steps")
 
 
 if __name__ == "__main__":

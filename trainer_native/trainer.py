@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -141,7 +143,7 @@ def _join(weights: dict[str, np.ndarray], shape_of: dict[str, tuple[int, int]]) 
 
 def train(
     env: str | Path | Environment,
-    config: dict,  # noqa: A002 - params by their everyday name here
+    config: dict,
     seed: int,
     solve: Solve | dict,
     max_seconds: float,
@@ -182,26 +184,13 @@ def _interruptible(function, arguments: tuple, limits: np.ndarray):
     """Calls in a thread of its own, so that Ctrl-C stops the run instead of waiting for its end."""
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    outcome: list = []
-
-    def call() -> None:
+    with ThreadPoolExecutor(max_workers=1) as one:
+        running = one.submit(function, *arguments)
         try:
-            outcome.append((function(*arguments), None))
-        except BaseException as error:  # handed on to the caller
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        limits[1] = 1.0
-        thread.join()
-        raise
-    result, error = outcome[0]
-    if error is not None:
-        raise error
-    return result
+            return running.result()
+        except BaseException:
+            limits[1] = 1.0
+            raise
 
 
 def evaluate(
@@ -217,8 +206,6 @@ def evaluate(
 
     `weights` as a Run has them. `control` as for `train`. Raises ValueError where the weights do not fit the params.
     """
-    import time
-
     environment = _environment(env)
     solve = _solve(Solve(0.0, episodes, policy))
     full = _complete(environment, params)

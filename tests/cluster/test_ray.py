@@ -11,11 +11,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-from synthetic_trainer import study  # noqa: E402 - after the skip
+from synthetic_trainer import study
 
-from sweep import engine  # noqa: E402
-from sweep.store import Store  # noqa: E402
-from sweep.workers import WorkerError  # noqa: E402
+from sweep import engine
+from sweep.store import Store
+from sweep.workers import WorkerError
 
 
 def task(key, cap=5.0, **params):
@@ -102,7 +102,7 @@ def test_runs_caps_crashes_and_a_node_that_is_taken_away(cluster, tmp_path, monk
     def counted(self, finished):
         finish(self, finished)
         if self.totals["runs"] == 20:
-            lost.append(cluster.remove_node(list(cluster.worker_nodes)[0], allow_graceful=False))
+            lost.append(cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False))
         if self.totals["runs"] >= 60:
             self.deadline = 0.0
 

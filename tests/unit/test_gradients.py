@@ -37,7 +37,7 @@ def sigmoid(x):
 
 def reference_logits(flat, shapes, out, full):
     """Logits and values [T, N, A + 1] in float64, straight from the definition of the network."""
-    w, hidden, layers = split(flat, shapes), full["hidden"], full["layers"]
+    w, layers = split(flat, shapes), full["layers"]
     observations = out["observations"].astype(np.float64).swapaxes(0, 1)  # [T, N, inputs]
     state = out["first_states"].astype(np.float64).copy()
     rows = []
@@ -121,7 +121,7 @@ def test_acting_agrees_with_the_reference():
 
 
 def test_advantages_follow_their_definition():
-    out, _, full, _ = check({"hidden": 8, "envs": 8, "horizon": 40, "gamma": 0.9, "gae_lambda": 0.7, "reward_scale": 0.5})
+    out, *_ = check({"hidden": 8, "envs": 8, "horizon": 40, "gamma": 0.9, "gae_lambda": 0.7, "reward_scale": 0.5})
     expected = np.zeros_like(out["advantages"], dtype=np.float64)
     later = np.zeros(8)
     for t in reversed(range(40)):
