@@ -22,8 +22,8 @@ from .workers import DEPTH, LocalPool
 SHORT_SECONDS = 2.0
 #: What the first Ctrl-C means.
 STOPPING = "ending the runs in flight, to measure what was found; Ctrl-C again stops at once"
-#: At most this often a snapshot of the study goes to `progress`.
-PROGRESS_SECONDS = 0.5
+#: At most this often a snapshot of the study goes to `progress`, and at most this often its front is found anew.
+PROGRESS_SECONDS, FRONT_SECONDS = 0.5, 3.0
 #: A trial whose runs crash so often has ended.
 CRASHES = 2
 #: Finalists that verification starts from.
@@ -155,7 +155,8 @@ class Search:
         self.workers = workers
         self.here = machine.alike(store.invocations(study_id), invocation)
         self._keys = 0
-        self._shown = 0.0
+        self._shown = self._front_found = -math.inf
+        self._front: list[tuple[int, int, float]] = []
         self.totals = {"search_seconds": 0.0, "verify_seconds": 0.0, "worker_seconds": 0.0, "training_seconds": 0.0,
                        "sampler_cpu_seconds": 0.0, "platform_cpu_seconds": 0.0, "runs": 0}
         self._worker_cpu, self._cpu_before = 0.0, cpu_before
@@ -362,9 +363,13 @@ class Search:
         })
 
     def front(self) -> list[tuple[int, int, float]]:
-        """(trial, parameters, shrunk restart ERT in seconds) of the front as the search sees it now."""
+        """(trial, parameters, shrunk restart ERT in seconds) of the front as the search saw it a moment ago."""
+        if time.monotonic() - self._front_found < FRONT_SECONDS:
+            return self._front
         worth = [(t.number, t.parameters, math.exp(self.race.value(t.number)[1])) for t in self.trials.values() if t.solves]
-        return [worth[i] for i in statistics.front([(parameters, seconds) for _, parameters, seconds in worth])]
+        self._front_found = time.monotonic()
+        self._front = [worth[i] for i in statistics.front([(parameters, seconds) for _, parameters, seconds in worth])]
+        return self._front
 
 
 def _pool(workers: int | None, ray: str | None) -> Any:

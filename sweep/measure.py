@@ -125,6 +125,7 @@ class Verification:
     def _one(self, pool: LocalPool, trial: Any, seed: int, cap: float) -> Any:
         self.key += 1
         pool.submit(trainers.task(self.key, self.study, trial.params, seed, cap, keep_weights=True))
+        self._show()  # runs may be shorter than a look
         while True:
             for finished in pool.wait(LOOK_SECONDS):
                 return finished.run
@@ -134,7 +135,8 @@ class Verification:
         """The same params on all cores at once, without a solve to stop at: what a step costs when the machine is full."""
         trial = self.search.trials[number]
         endless = dataclasses.replace(self.study, solve=dataclasses.replace(self.study.solve, mean_return=1e300))
-        tasks = [trainers.task(index, endless, trial.params, trainers.seed_of(self.search.seed, number, index, "calibrate"),
+        params = {**trial.params, "try_from": 1e9} if self.study.trainer == "native" else trial.params
+        tasks = [trainers.task(index, endless, params, trainers.seed_of(self.search.seed, number, index, "calibrate"),
                                CALIBRATION_SECONDS) for index in range(pool.size)]
         for finished in self._all(pool, tasks, 10 * CALIBRATION_SECONDS):
             attempt = self.attempts.get((number, finished.run.seed), 0)
@@ -147,7 +149,7 @@ class Verification:
         tasks = [trainers.task(run_id, self.study, trial.params, seed, AUDIT_SECONDS, weights=weights, episodes=AUDIT_EPISODES)
                  for run_id, weights, seed in solved]
         for finished in self._all(pool, tasks, AUDIT_SECONDS):
-            if isinstance(finished.run, dict):
+            if isinstance(finished.run, dict) and finished.run["mean_return"] is not None:
                 mean = finished.run["mean_return"]
                 self.store.add_audit(trial.id, finished.key, mean, AUDIT_EPISODES, mean >= self.study.solve.mean_return)
 
@@ -171,4 +173,8 @@ class Verification:
         return seed
 
     def _show(self) -> None:
-        self.search.show("verifying", self.deadline)
+        runs = [r for f in self.finalists.values() for r in f.runs]
+        solved = sum(r.status == "solved" for r in runs)
+        verified = self.recommended()
+        so_far = "none verified yet" if verified is None else f"trial {verified} verified so far"
+        self.search.show("verifying", self.deadline, message=f"{solved} of {len(runs)} fresh runs solved, {so_far}")

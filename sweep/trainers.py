@@ -14,6 +14,10 @@ from typing import Any
 from trainer_native import Run
 
 
+#: Most points of a learning curve in the search.
+SEARCH_POINTS = 32
+
+
 def task(key: int, study: Any, params: dict, seed: int, cap_seconds: float, **more: Any) -> dict:
     """All that a worker needs for one run, plain enough to travel; `key` names it until its end.
 
@@ -45,15 +49,18 @@ def execute(task: dict, control: Any) -> Run | dict:
     """
     try:
         if "weights" in task:
-            return _evaluate(task)
+            return _evaluate(task, control)
         train = resolve(task["trainer"])
-        run = train(task["env"], task["params"], task["seed"], task["solve"], task["cap_seconds"],
+        env = _environment(task["env"]) if task["trainer"] == "native" else task["env"]  # found once, not for every run
+        run = train(env, task["params"], task["seed"], task["solve"], task["cap_seconds"],
                     max_env_steps=task["max_env_steps"], control=control)
     except Exception as problem:  # noqa: BLE001 - the user's header or function may raise anything; the study goes on
         where = traceback.extract_tb(problem.__traceback__)[-1]
         return crashed(task["seed"], f"{type(problem).__name__}: {problem} ({where.name}, line {where.lineno})")
-    # Weights weigh more than all the rest, and the search needs none.
-    return run if task.get("keep_weights") else replace(run, weights=None)
+    if task.get("keep_weights"):
+        return run
+    # The search needs no weights, and a coarse curve: these were most of what a run costs outside training.
+    return replace(run, weights=None, curve=run.curve[:: -(-len(run.curve) // SEARCH_POINTS) or 1])
 
 
 def resolve(trainer: str) -> Callable[..., Run]:
@@ -96,15 +103,23 @@ def network_size(study: Any, params: dict) -> int:
     """Trainable parameters of the network that `params` describe."""
     if study.trainer != "native":
         return sys.modules[resolve(study.trainer).__module__].network_size(params)
+    from trainer_native.config import HYPERPARAMETERS
+
+    net = tuple((name, value) for name, value in params.items() if name in HYPERPARAMETERS and HYPERPARAMETERS[name].table == "net")
+    return _native_size(str(study.env), net)
+
+
+@functools.lru_cache(maxsize=4096)
+def _native_size(env: str, net: tuple) -> int:
     from trainer_native import network_size
 
-    return network_size(_environment(str(study.env)), params)
+    return network_size(_environment(env), dict(net))
 
 
-def _evaluate(task: dict) -> dict:
+def _evaluate(task: dict, control: Any) -> dict:
     from trainer_native import evaluate
 
     # A seed of its own: the episodes that confirmed the solve must not be counted again.
-    found = evaluate(task["env"], task["params"], task["weights"], task["episodes"], task["seed"] ^ 0x5EED,
-                     policy=task["solve"]["policy"])
-    return {"mean_return": float(found["mean_return"])}
+    found = evaluate(_environment(task["env"]), task["params"], task["weights"], task["episodes"], task["seed"] ^ 0x5EED,
+                     policy=task["solve"]["policy"], control=control)
+    return {"mean_return": found["mean_return"]}  # None where it was stopped

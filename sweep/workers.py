@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import selectors
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from multiprocessing import connection
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from . import machine
@@ -41,11 +42,11 @@ class Finished:
     elapsed_seconds: float = 0.0  # wall, from the end of the last task (or its arrival) to this one's
 
 
-@dataclass
+@dataclass(eq=False)
 class _Worker:
     index: int
     process: subprocess.Popen
-    pipe: connection.Connection
+    pipe: Connection
     lifeline: int  # the worker ends when this end of a pipe is closed, by us or by our death
     control: memoryview  # float64[DEPTH][2]: the cap in CPU seconds and whether to stop, of each slot
     ready: bool = False
@@ -63,6 +64,8 @@ class LocalPool:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self._wake_read, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._failed_starts = 0
         self._finished: list[Finished] = []
         self._slots: dict[int, tuple[_Worker, int]] = {}  # key -> where its control stands
@@ -102,12 +105,11 @@ class LocalPool:
         deadlines = [d for w in self._workers if (d := self._deadline(w)) is not None]
         if deadlines:
             timeout = max(0.0, min([d - now for d in deadlines] + ([timeout] if timeout is not None else [])))
-        pipes = {w.pipe: w for w in self._workers}
-        for pipe in connection.wait([*pipes, self._wake_read], timeout):
-            if pipe == self._wake_read:
+        for key, _ in self._selector.select(timeout):
+            if key.data is None:
                 self._drain_wake()
             else:
-                self._receive(pipes[pipe])
+                self._receive(key.data)
         for worker in list(self._workers):
             deadline = self._deadline(worker)
             if deadline is not None and deadline <= time.monotonic():
@@ -126,6 +128,7 @@ class LocalPool:
 
     def close(self) -> None:
         """Every worker ends now, whatever it does."""
+        self._selector.close()
         for worker in self._workers:
             os.close(worker.lifeline)
             worker.pipe.close()
@@ -148,7 +151,7 @@ class LocalPool:
     # -- processes --------------------------------------------------------------------------------------
 
     def _start(self, index: int) -> _Worker:
-        ours, theirs = connection.Pipe()
+        ours, theirs = Pipe()
         lifeline_read, lifeline_write = os.pipe()
         with tempfile.TemporaryFile() as shared:
             shared.truncate(16 * DEPTH)
@@ -162,7 +165,9 @@ class LocalPool:
             )
         theirs.close()
         os.close(lifeline_read)
-        return _Worker(index, process, ours, lifeline_write, memoryview(block).cast("d"))
+        worker = _Worker(index, process, ours, lifeline_write, memoryview(block).cast("d"))
+        self._selector.register(ours, selectors.EVENT_READ, worker)
+        return worker
 
     def _send(self, worker: _Worker, task: dict) -> None:
         taken = {self._slots[t["key"]][1] for t in worker.tasks}
@@ -200,6 +205,7 @@ class LocalPool:
     def _replace(self, worker: _Worker, reason: str | None) -> None:
         """A dead worker costs the run it was in; what waited behind it goes to its successor."""
         os.close(worker.lifeline)
+        self._selector.unregister(worker.pipe)
         worker.pipe.close()
         try:
             code = worker.process.wait(5)
@@ -246,7 +252,7 @@ def main(pipe_fd: int, lifeline_fd: int, control_fd: int, core: int) -> None:
     threading.Thread(target=_end_with_coordinator, args=(lifeline_fd,), daemon=True).start()
     if core >= 0:
         machine.pin(core)
-    pipe = connection.Connection(pipe_fd)
+    pipe = Connection(pipe_fd)
     try:
         import numpy as np
 
