@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from .trainers import crashed
@@ -45,12 +48,26 @@ class Actor:
     def execute(self, task: dict) -> tuple[Any, float]:
         """(what the task gave, None where it was cancelled before; CPU seconds outside training since the last)."""
         control = self.expect(task["key"], task["cap_seconds"])
+        task = with_header(task)
         run = None if control[1] else self._execute(task, control)
         del self._controls[task["key"]]
         total = time.process_time()
         outside = total - self._used - getattr(run, "cpu_seconds", 0.0)
         self._used = total
         return run, max(0.0, outside)
+
+
+def with_header(task: dict) -> dict:
+    """The task as this node can run it: a header of the user's that is not on it is written from the text that came along."""
+    if "header" not in task or Path(task["env"]).exists():
+        return task
+    folder = Path(tempfile.gettempdir()) / f"sweep-{os.getuid()}-{hashlib.sha256(task['header'].encode()).hexdigest()[:16]}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    header = folder / Path(task["env"]).name
+    partial = header.with_suffix(f".{os.getpid()}")
+    partial.write_text(task["header"])
+    partial.replace(header)  # at once: other actors of the node do the same
+    return {**task, "env": str(header)}
 
 
 class RayPool:
@@ -77,6 +94,7 @@ class RayPool:
         self._workers = [_Worker(index, self._remote) for index in range(self.size)]
         self._of_ref: dict[Any, tuple[_Worker, dict]] = {}
         self._finished: list[Finished] = []
+        self._headers: dict[str, dict] = {}  # by env: the text of a user's header, for nodes that lack it
         self._await_first()
 
     def room(self, depth: int = 1) -> int:
@@ -86,6 +104,10 @@ class RayPool:
     def submit(self, task: dict) -> None:
         """The least busy actor gets the task; its end is told by `wait`."""
         worker = min((w for w in self._workers if w.ready), key=lambda w: len(w.tasks))
+        if task["env"] not in self._headers:
+            path = Path(task["env"])
+            self._headers[task["env"]] = {"header": path.read_text()} if path.suffix == ".h" and path.is_file() else {}
+        task = {**task, **self._headers[task["env"]]}
         worker.actor.expect.remote(task["key"], task["cap_seconds"])
         ref = worker.actor.execute.remote(task)
         if not worker.tasks:

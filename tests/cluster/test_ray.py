@@ -120,3 +120,12 @@ def test_no_cluster_is_one_line():
 
     with pytest.raises(WorkerError, match="no cluster there"):
         RayPool("127.0.0.1:1")
+
+
+def test_a_header_that_a_node_lacks_comes_with_the_task(tmp_path, monkeypatch):
+    from sweep.ray_workers import with_header
+
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    written = with_header({"key": 1, "env": "/nowhere/catch.h", "header": "// catch"})
+    assert Path(written["env"]).read_text() == "// catch" and Path(written["env"]).name == "catch.h"
+    assert with_header(written) is written and with_header({"key": 1, "env": "breakout"}) == {"key": 1, "env": "breakout"}
