@@ -13,7 +13,6 @@ from typing import Any
 
 from trainer_native import Run
 
-
 #: Most points of a learning curve in the search.
 SEARCH_POINTS = 32
 

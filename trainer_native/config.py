@@ -50,29 +50,19 @@ class Hyperparameter:
 
     def check(self, value: Any) -> Any:
         """`value` in the type of the default; ConfigError where it is not legal."""
-        error = ConfigError(self.name, f"{self.name!r} is {value!r}; legal is {self.legal()}")
+        kind, number = self.kind, isinstance(value, (int, float)) and not isinstance(value, bool)
         if value is None:
-            if self.default is None:
-                return None
-            raise error
-        if self.kind is bool:
-            if not isinstance(value, bool):
-                raise error
-            return value
-        if self.kind is str:
-            if value not in self.choices:
-                raise error
-            return value
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise error
-        if self.kind is int and value != int(value):
-            raise error
-        value = self.kind(value)
-        if self.low is not None and not self.low <= value <= self.high:  # also refuses nan
-            raise error
-        if self.multiple > 1 and value % self.multiple:
-            raise error
-        return value
+            legal = self.default is None
+        elif kind is bool:
+            legal = isinstance(value, bool)
+        elif kind is str:
+            legal = value in self.choices
+        else:  # the comparison also refuses nan
+            legal = number and (self.low is None or self.low <= value <= self.high)
+            legal = legal and (kind is float or (value == int(value) and value % self.multiple == 0))
+        if not legal:
+            raise ConfigError(self.name, f"{self.name!r} is {value!r}; legal is {self.legal()}")
+        return value if value is None else kind(value)
 
 
 

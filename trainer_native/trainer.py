@@ -114,7 +114,10 @@ def _complete(environment: Environment, params: dict, try_from: float = 0.0) -> 
 def shapes(env: str | Path | Environment, params: dict) -> dict[str, tuple[int, int]]:
     """The network's matrices as [in, out]: encoder, layer0 (columns u, f, p) and so on, decoder (logits, then the value)."""
     environment = _environment(env)
-    full = config.complete(params, environment.params)
+    return _shapes(environment, config.complete(params, environment.params))
+
+
+def _shapes(environment: Environment, full: dict) -> dict[str, tuple[int, int]]:
     inputs, hidden = environment.observation_size + bool(full["constant_input"]), full["hidden"]
     layers = {f"layer{i}": (hidden, 3 * hidden) for i in range(full["layers"])}
     return {"encoder": (inputs, hidden), **layers, "decoder": (hidden, environment.actions + 1)}
@@ -173,7 +176,7 @@ def train(
     result = _core().train(*arguments) if control is not None else _interruptible(_core().train, arguments, limits)
     if result["ending"] == "no_memory":
         raise MemoryError(f"no memory for {full['envs']} envs of {environment.name} over a horizon of {full['horizon']}")
-    shape_of = shapes(environment, config)
+    shape_of = _shapes(environment, full)
     status, reason = _ENDINGS[result.pop("ending")]
     weights = _split(result.pop("weights"), result.pop("normaliser"), shape_of)
     parameters = sum(rows * columns for rows, columns in shape_of.values())
@@ -209,7 +212,7 @@ def evaluate(
     environment = _environment(env)
     solve = _solve(Solve(0.0, episodes, policy))
     full = _complete(environment, params)
-    flat = _join(weights, shapes(environment, params))
+    flat = _join(weights, _shapes(environment, full))
     normaliser = np.concatenate([weights["input_scale"], weights["input_shift"]]).astype(np.float32)
     limits = np.array([np.inf, 0.0]) if control is None else np.frombuffer(control, np.float64, 2)
     start = time.monotonic()
