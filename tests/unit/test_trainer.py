@@ -171,3 +171,8 @@ def test_greedy_solves_are_evaluated_greedily():
     assert run.status == "solved"
     greedy = trainer_native.evaluate("cartpole", CARTPOLE, run.weights, 200, seed=1, policy="greedy")["mean_return"]
     assert greedy > 440
+
+
+def test_a_huge_rollout_is_stopped_on_its_way():
+    run = trainer_native.train("cartpole", {"envs": 4096, "horizon": 1024}, 1, NEVER, max_seconds=0.05)
+    assert (run.status, run.reason, run.env_steps) == ("censored", "cap", 0)  # not after 4 million env steps

@@ -192,8 +192,8 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     RecentReturns recent = {m.recent, 1, 0};
     pad(n, acting, m.weights);
     // Two rollouts, so that the second starts in the middle of episodes and from states that are not zero.
-    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent);
-    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent);
+    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
+    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
     const UpdateOptions u = update_options(whole);
     advantages_of(Block{}, o.horizon, o.envs, o.gamma, o.gae_lambda, m.rollout.rewards, m.rollout.ended,
                   m.rollout.values, nullptr, 1.0f, 1.0f, m.rollout.advantages);

@@ -149,9 +149,11 @@ inline float value_at_truncation(Player& p, const float* weights, const Rollout&
     return room.logits[p.shape.actions];
 }
 
-// T steps of N copies. `room` holds N rows of one forward pass.
-inline void play(Player& p, const float* weights, int envs, int steps, Rollout& r, const Activations& room,
-                 RecentReturns& recent) {
+// T steps of N copies. `room` holds N rows of one forward pass. Asks every 32,768 env steps whether it is `stopped()`:
+// then it gives false, and the rollout is not to be used.
+template <class Stopped>
+inline bool play(Player& p, const float* weights, int envs, int steps, Rollout& r, const Activations& room,
+                 RecentReturns& recent, Stopped stopped) {
     const Shape& n = p.shape;
     const long stride = n.stride(), sequence = stride * steps;
     float *states[most_layers];
@@ -159,7 +161,13 @@ inline void play(Player& p, const float* weights, int envs, int steps, Rollout& 
     const long state_floats = long(n.layers) * envs * n.hidden;
     for (long i = 0; i < state_floats; i++) r.first_states[i] = r.states[i];
     for (int i = 0; i < envs; i++) r.keep[i] = r.keep[long(steps) * envs + i];
+    long unasked = 0;
     for (int t = 0; t < steps; t++) {
+        unasked += envs;
+        if (unasked > 32768) {
+            if (stopped()) return false;
+            unasked = 0;
+        }
         const long row = long(t) * envs;
         float* seen = r.observations + t * stride;
         observe(p, r.games, seen, sequence, envs);
@@ -187,6 +195,7 @@ inline void play(Player& p, const float* weights, int envs, int steps, Rollout& 
     observe(p, r.games, r.following, stride, envs);
     look(n, weights, envs, r.following, stride, r.keep + last, states, nullptr, room);
     for (int i = 0; i < envs; i++) r.values[last + i] = room.logits[long(i) * n.outputs() + n.actions];
+    return true;
 }
 
 }  // namespace sweep

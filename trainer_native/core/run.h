@@ -210,13 +210,16 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
     };
     while (!ended) {
         const double before = wall_seconds();
-        play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent);
+        const bool played = play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, late);
         const float rate = rate_at(o, result.env_steps);
-        result.env_steps += long(o.envs) * o.horizon;
-        result.iterations++;
+        if (played) {
+            result.env_steps += long(o.envs) * o.horizon;
+            result.iterations++;
+        }
         const double between = wall_seconds();
         result.rollout_seconds += between - before;
-        const Learnt learnt = update(m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late);
+        const Learnt learnt =
+            played ? update(m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late) : Learnt::yes;
         if (m.player.moments.mean) merge_moments(m.player);
         const double after = wall_seconds();
         result.update_seconds += after - between;
@@ -233,9 +236,9 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
                 result.trigger_env_steps = result.env_steps;
             }
             const uint64 fresh = mix(seed) + evaluation_stream + uint64(result.evaluations++);
-            const long played = evaluate(m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
+            const long evaluated = evaluate(m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
             const double frozen = sum_of(m.evaluated, rule.episodes) / rule.episodes;
-            if (played >= 0 && frozen >= rule.mean_return) {
+            if (evaluated >= 0 && frozen >= rule.mean_return) {
                 result.mean_return = frozen;
                 end(Ending::solved);
             }
