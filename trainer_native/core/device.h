@@ -6,16 +6,20 @@
 // reaches every sync.
 #pragma once
 
-#ifdef __CUDACC__
-
-#define SWEEP_FN __host__ __device__ __forceinline__
-
 namespace sweep {
 
 using uint8 = unsigned char;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 using int64 = long long;
+
+}  // namespace sweep
+
+#ifdef __CUDACC__
+
+#define SWEEP_FN __host__ __device__ __forceinline__
+
+namespace sweep {
 
 struct Block {
     int lane, lanes;
@@ -51,11 +55,6 @@ SWEEP_FN double square_root(double x) { return sqrt(x); }
 #define SWEEP_FN inline __attribute__((always_inline))
 
 namespace sweep {
-
-using uint8 = unsigned char;
-using uint32 = unsigned int;
-using uint64 = unsigned long long;
-using int64 = long long;
 
 struct Block {
     static constexpr int lane = 0, lanes = 1;
