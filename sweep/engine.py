@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import datetime
 import math
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import machine, measure, statistics, trainers
+from .interrupts import Interrupts
 from .race import Race, RunView
 from .samplers import CPU_SHARE, Sampler
 from .workers import DEPTH, LocalPool
@@ -35,7 +34,7 @@ def run(study: Any, store: Any, workers: int | None = None, seed: int = 0, ray: 
     """Searches for `study.budget.study_seconds` of wall time, then measures the finalists; the study's id in the store.
 
     A study that was interrupted goes on with what is left of its budget; one that came to its end starts on a fresh one. Ctrl-C once:
-    runs in flight end, finalists are measured. Twice: KeyboardInterrupt; all that ended is stored. `ray`: address of a cluster.
+    runs in flight end, finalists are measured. Twice, or SIGTERM: KeyboardInterrupt; all that ended is stored. `ray`: address of a cluster.
     """
     cpu_before = time.process_time()
     sampler = Sampler(study.sampler, study.dimensions, seed)  # before anything is written: it may be unusable here
@@ -57,7 +56,7 @@ def run(study: Any, store: Any, workers: int | None = None, seed: int = 0, ray: 
         finally:
             store.end_invocation(invocation, {**search.totals, "finished": finished, "seed": seed})
         if interrupts.count > 1:
-            raise KeyboardInterrupt
+            raise interrupts.stopped()
     return study_id
 
 
@@ -88,31 +87,6 @@ def budget_left(study: Any, store: Any, study_id: int) -> Left:
         # What was found since must be measured again: verification has its whole time after every search.
         verified = totals.get("verify_seconds", 0.0) + (verified if spent == 0 else 0.0)
     return Left(max(0.0, study.budget.study_seconds - searched), max(0.0, study.budget.verify_seconds - verified))
-
-
-class Interrupts:
-    """Counts Ctrl-C, where this is the main thread; `act` is called with each."""
-
-    def __init__(self):
-        self.count = 0
-        self.act: Callable[[int], None] = lambda count: None
-
-    def __enter__(self):
-        self._installed = threading.current_thread() is threading.main_thread()
-        if self._installed:
-            self._before = signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def __exit__(self, *problem):
-        if self._installed:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _handle(self, number, frame):
-        self.count += 1
-        if self.count > 2:  # something does not come to its end
-            signal.signal(signal.SIGINT, self._before)
-            raise KeyboardInterrupt
-        self.act(self.count)
 
 
 @dataclass

@@ -84,7 +84,9 @@ def find(data: dict, number: int | None) -> dict:
     if number is None:
         number = data["recommended"]
         if number is None:
-            front = ", ".join(map(str, data["front"])) or "none has solved"
+            if not data["front"]:
+                raise ExportError(f"no trial of study {name!r} has solved; --trial N takes one that has not")
+            front = ", ".join(map(str, data["front"]))
             raise ExportError(f"study {name!r} has no verified trial; --trial takes any, as of its front: {front}")
     for trial in data["trials"]:
         if trial["number"] == number:
@@ -154,6 +156,8 @@ def refuse_existing(path: str | Path, force: bool) -> None:
     path = Path(path)
     if path.is_dir():
         raise ExportError(f"{path} is a folder; name a file")
+    if os.path.lexists(path) and not path.is_file():
+        raise ExportError(f"{path} is not a regular file, and is never replaced; name another")
     if path.exists() and not force:
         raise ExportError(f"{path} exists; --force replaces it")
     if not path.parent.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import threading
 import time
@@ -13,7 +14,11 @@ import numpy as np
 
 import trainer_native
 from sweep import export, formats
+from sweep.interrupts import Interrupts
 from trainer_native import config, environments
+
+#: Training is given up when it lasts this many times its limit, plus these seconds, of wall time.
+HANGS_AFTER, HANGS_SECONDS = 3.0, 30.0
 
 
 def load(source: str, trial: int | None, database: str) -> export.Exported:
@@ -44,6 +49,7 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
     print(f"{exported.env}, seed {seed}, at most {formats.duration(max_seconds)}", file=sys.stderr)
     control = np.array([max_seconds, 0.0])
     ended: dict[str, Any] = {}
+    over = threading.Event()
 
     def work() -> None:
         try:
@@ -51,9 +57,10 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
                                                 control=control)
         except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
             ended["error"] = error
+        finally:
+            over.set()
 
-    thread = threading.Thread(target=work, name="training")
-    _watch(thread, control, max_seconds)
+    _watch(threading.Thread(target=work, name="training", daemon=True), over, control, max_seconds)
     if "error" in ended:
         raise ended["error"]
     run = ended["run"]
@@ -62,7 +69,9 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
         "mean_return")}
     result |= {"env": exported.env, "env_steps_per_second": run.env_steps / run.seconds if run.seconds else None,
                "published": exported.published, "curve": run.curve, "weights": None}
-    if run.weights:
+    if run.weights and not all(np.isfinite(values).all() for values in run.weights.values()):
+        result["unwritten"] = "no weights are written: they are not finite"
+    elif run.weights:
         about = {"env": exported.env, "environment_hash": environment.source_hash, "params": exported.params,
                  "solve": dataclasses.asdict(exported.solve), "seed": seed, "status": run.status,
                  "env_steps": run.env_steps, "mean_return": run.mean_return,
@@ -71,22 +80,40 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
     return result
 
 
-def _watch(thread: threading.Thread, control: np.ndarray, max_seconds: float) -> None:
-    """Run the thread to its end, with the time on a terminal; Ctrl-C asks it to stop."""
+def _watch(thread: threading.Thread, over: threading.Event, control: np.ndarray, max_seconds: float) -> None:
+    """Run the thread until it says that it is over, with the time on a terminal; Ctrl-C asks it to stop.
+
+    `Thread.is_alive` would not do: an interrupted join leaves it wrong in Python 3.11.
+    """
     shown = sys.stderr.isatty()
     start = time.monotonic()
-    thread.start()
-    while thread.is_alive():
-        try:
-            thread.join(0.2 if shown else 1.0)
-            spent = time.monotonic() - start
-            if shown and thread.is_alive() and spent > 0.5:
-                print(f"\r\x1b[Ktraining, {formats.duration(round(spent))} of at most {formats.duration(max_seconds)}",
-                      end="", file=sys.stderr, flush=True)
-        except KeyboardInterrupt:
+    last = start + HANGS_AFTER * max_seconds + HANGS_SECONDS
+    with Interrupts() as interrupts:
+
+        def act(count: int) -> None:
             control[1] = 1.0
+            if count > 1:
+                _abandon("stopped at once; no weights are written", 143 if interrupts.terminated else 130)
+
+        interrupts.act = act
+        thread.start()
+        while not over.wait(0.2 if shown else 1.0):
+            spent = time.monotonic() - start
+            if time.monotonic() > last:
+                _abandon(f"training does not come to its end: given up after {formats.duration(round(spent))} "
+                         f"with a limit of {formats.duration(max_seconds)}", 2)
+            if shown and spent > 0.5:
+                what = "stopping" if interrupts.count else "training"
+                print(f"\r\x1b[K{what}, {formats.duration(round(spent))} of at most {formats.duration(max_seconds)}",
+                      end="", file=sys.stderr, flush=True)
     if shown:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _abandon(why: str, status: int) -> None:
+    """End this process with one line, whatever its threads do."""
+    os.write(2, f"sweep: {why}\n".encode())
+    os._exit(status)
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -102,4 +129,6 @@ def summary(result: dict[str, Any]) -> str:
                      f"{known['runs']} seeds, on {known.get('machine', 'an unknown machine')}")
     if result["weights"]:
         lines.append(f"weights    {result['weights']}")
+    elif result.get("unwritten"):
+        lines.append(result["unwritten"])
     return "\n".join(lines)
