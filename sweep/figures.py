@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 #: Most trials in the curves over seeds: more cannot be told apart.
 MOST_CURVES = 5
+#: Most measured trials of one size that are drawn although they are not verified: the best ones.
+MOST_UNVERIFIED = 5
+#: Verified trials of one size stand side by side, this far from their true size at most, in decades (4%).
+ASIDE = math.log10(1.04)
 #: Most claims that are all drawn; of more, those that would cover one another are not.
 MOST_DOTS = 1500
 
@@ -107,15 +112,29 @@ def _thin(points: list[tuple[float, float, dict]], most: int = MOST_DOTS) -> lis
     return [points[i] for i in sorted(keep)]
 
 
-def _aside(xs: list[float], width: float) -> list[float]:
-    """`xs` with equal ones moved to stand side by side, `width` decades apart; the first of each stays where it is."""
-    seen: dict[float, int] = {}
+def _aside(xs: list[float], most: float = ASIDE) -> list[float]:
+    """`xs` with equal ones moved to stand side by side, `most` decades at most; the first of each stays where it is."""
+    alike, seen = Counter(xs), Counter()
     moved = []
     for x in xs:
-        k = seen.get(x, 0)
-        seen[x] = k + 1
+        k = seen[x]
+        seen[x] += 1
+        width = most / max(1, alike[x] // 2)
         moved.append(x * 10 ** (width * ((k + 1) // 2) * (1 if k % 2 else -1)))
     return moved
+
+
+def _drawn_measured(measured: list[dict]) -> list[dict]:
+    """All that are verified; of the others the first MOST_UNVERIFIED of each size."""
+    seen: Counter = Counter()
+    drawn = []
+    for trial in measured:
+        if state(trial) != "verified":
+            seen[trial["parameters"]] += 1
+            if seen[trial["parameters"]] > MOST_UNVERIFIED:
+                continue
+        drawn.append(trial)
+    return drawn
 
 
 def front(data: dict, measure: str = "restart_ert") -> Figure:
@@ -132,13 +151,17 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
     claims = [c for c in claims if c[1] is not None]
     listed = finalists(data)
     measured = [t for t in listed if t in sized and t.get("verified") and time_of(t["verified"], measure)]
+    measured = _drawn_measured(measured)
+    verified = [t for t in measured if state(t) == "verified"]
     if not claims and not measured:
         return nothing("No trial has solved yet, so there is nothing to place.")
     times = [c[1] for c in claims] + [time_of(t["verified"], measure) for t in measured]
     sizes = [c[0] for c in claims] + [t["parameters"] for t in measured]
     title = "restart ERT" if measure == "restart_ert" else "median time to solve"
-    bounds = [finite((t["verified"].get("seconds") or {}).get(k)) for t in measured for k in _interval(measure)]
+    bounds = [finite((t["verified"].get("seconds") or {}).get(k)) for t in verified for k in _interval(measure)]
     xaxis = log_axis(sizes, "network size, trainable parameters", short, pad=0.1)
+    if len(set(sizes)) == 1:
+        xaxis.update(tickvals=[sizes[0]], ticktext=[whole(sizes[0])])
     yaxis = log_axis(times + [b for b in bounds if b and b > 0], title + ", seconds")
     top = 10 ** yaxis["range"][1] * 10
 
@@ -163,8 +186,8 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
                 line={"color": INK, "width": 1.5, "dash": "dot", "shape": "hv"},
             ))
 
-    width = (xaxis["range"][1] - xaxis["range"][0]) * 0.022
-    place = dict(zip([t["number"] for t in measured], _aside([t["parameters"] for t in measured], width), strict=True))
+    place = {t["number"]: t["parameters"] for t in measured}
+    place.update(zip([t["number"] for t in verified], _aside([t["parameters"] for t in verified]), strict=True))
     links: tuple[list, list] = ([], [])
     for t in measured:
         claim = time_of(t.get("search"), measure)
@@ -189,11 +212,13 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
             down.append(max(0.0, y - low) if low is not None else 0.0)
             up.append(0.0 if high is None else max(0.0, min(high, top) - y))
         label = "verified" if kind == "verified" else "measured again, not verified"
+        whiskers = {"type": "data", "array": up, "arrayminus": down, "thickness": 1, "width": 2, "color": colour}
         figure.add_trace(go.Scatter(
             x=[place[t["number"]] for t in some], y=ys, mode="markers", name=label, hoverinfo="text",
             hovertext=[_hover(t, names, claim=False) for t in some],
-            marker={"size": 10, "color": colour, "symbol": symbol, "line": {"width": 1.5, "color": colour}},
-            error_y={"type": "data", "array": up, "arrayminus": down, "thickness": 1.5, "width": 4, "color": colour},
+            marker={"size": 9, "color": colour, "symbol": symbol,
+                    "line": {"width": 1, "color": SURFACE if kind == "verified" else colour}},
+            error_y=whiskers if kind == "verified" else None,
         ))
     best = by_number(data).get(data.get("recommended"))
     if best is not None and best["number"] in place:

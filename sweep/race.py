@@ -57,6 +57,8 @@ SPREAD = 0.4
 HOPELESS = 0.1
 # A finalist's time is divided by this power of the share of its runs expected to solve.
 RELIABILITY_CLAIMED = 3
+# Among the finalists are the best of other sizes within so many times the fastest, behind the first so many.
+SPREAD_WITHIN, SPREAD_BEHIND = 3.0, 4
 # Log seconds over which trials without a solve are spread, above all solved ones.
 WIDTH_UNSOLVED = 1.0
 
@@ -390,18 +392,24 @@ class Race:
 
         By shrunk restart ERT, made longer where runs did not solve. First the smallest within 1.5 × of the fastest,
         which would be recommended, then those within 1.5 × by turns the fastest and the smallest, then the rest of
-        the front, then by time alone. Trials that are not solid stand behind those that are."""
+        the front, then by time alone. Trials that are not solid stand behind those that are. Fifth and following: the
+        best within 3 × of the fastest of each size up to the fastest's, and of the next larger one."""
         order: list[int] = []
+        sizes: dict[int, tuple[float, int, int]] = {}  # parameters -> its best (seconds, parameters, number)
+        best = (math.inf, 0, 0)
         for least_runs, least_solves in ((SOLID_RUNS, SOLID_SOLVES), (2, 2), (1, 1)):
-            if len(order) >= k:
-                break
             group = [
                 (self._claim(t)[1], t.parameters, t.number)
                 for t in self.trials.values()
                 if t.statements >= least_runs and t.solves >= least_solves
             ]
-            order += [number for number in _by_promise(group) if number not in order]
-        return order[:k]
+            for claim in sorted(group):
+                sizes.setdefault(claim[1], claim)
+            if len(order) < k:
+                known = set(order)
+                best = best if order else min(group, default=best)
+                order += [number for number in _by_promise(group) if number not in known]
+        return list(dict.fromkeys(order[:SPREAD_BEHIND] + _spread(sizes, best) + order))[:k]
 
     def finalist(self, number: int) -> Finalist:
         """The trial as verification_next wants it, without fresh runs yet."""
@@ -456,3 +464,10 @@ def _by_promise(group: list[tuple[float, int, int]]) -> list[int]:
     order = [c for pair in zip(by_size, near) for c in pair]
     order += [by_time[i] for i in statistics.front([(c[1], c[0]) for c in by_time])] + by_time
     return list(dict.fromkeys(number for _, _, number in order))
+
+
+def _spread(sizes: dict[int, tuple[float, int, int]], best: tuple[float, int, int]) -> list[int]:
+    """Numbers of the best trial of each size up to that of `best`, fastest first, behind that of the next larger."""
+    within = [c for c in sizes.values() if c[0] <= SPREAD_WITHIN * best[0]]
+    larger = sorted((c for c in within if c[1] > best[1]), key=lambda c: c[1])[:1]
+    return [c[2] for c in larger + sorted(c for c in within if c[1] <= best[1])]

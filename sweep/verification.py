@@ -100,13 +100,19 @@ class _Fresh:
         return self.share * self.solve_seconds + (1.0 - self.share) * verification_cap(self.finalist.claimed_median)
 
 
+@lru_cache(maxsize=1024)
+def _interval(times: tuple[float, ...], solved: tuple[bool, ...]) -> tuple[float, float]:
+    """Of the restart ERT; kept, since from one step to the next only one finalist has another run."""
+    return statistics.restart_ert_interval(times, solved, 0.9, draws=400)
+
+
 def _fresh(finalist: Finalist) -> _Fresh:
     pairs = [statistics.outcome(r.status, r.seconds, r.reason) for r in finalist.runs if r.reason != "cancelled"]
     times, solved = [p[0] for p in pairs if p], [p[1] for p in pairs if p]
     fresh = _Fresh(finalist, times, solved, sum(p is None for p in pairs))
     fresh.ert = statistics.restart_ert(times, solved)
     if fresh.runs >= SCREEN_RUNS and fresh.solves:
-        fresh.interval = statistics.restart_ert_interval(times, solved, 0.9, draws=400)
+        fresh.interval = _interval(tuple(times), tuple(solved))
     claim = math.log(max(1e-9, CLAIM_INFLATION * finalist.claimed_seconds))
     measured = fresh.solves * math.log(max(1e-9, fresh.ert)) if fresh.solves else 0.0
     fresh.expected = math.exp((CLAIM_SOLVES * claim + measured) / (CLAIM_SOLVES + fresh.solves))
@@ -119,7 +125,7 @@ def _fresh(finalist: Finalist) -> _Fresh:
 
 
 def _alive(fresh: list[_Fresh], seeds: int) -> list[_Fresh]:
-    """Those that can still be verified and are not clearly slower than a reliable one that is no larger."""
+    """Those that can still be verified and are not clearly slower than a verified one that is no larger."""
 
     def able(f: _Fresh) -> bool:
         most = f.solves + max(0, seeds - f.runs)
@@ -127,10 +133,9 @@ def _alive(fresh: list[_Fresh], seeds: int) -> list[_Fresh]:
         return f.crashes < 3 and reachable and not hopeless(f.solves, f.runs, 0.05)
 
     def beats(g: _Fresh, f: _Fresh) -> bool:
-        measured = g is not f and min(f.runs, g.runs) >= SCREEN_RUNS
-        reliable = g.solves >= statistics.VERIFIED_SHARE * g.runs
+        measured = g is not f and g.verified and f.runs >= SCREEN_RUNS
         no_larger = g.finalist.parameters <= f.finalist.parameters
-        return measured and reliable and no_larger and g.interval[1] < f.interval[0]
+        return measured and no_larger and g.interval[1] < f.interval[0]
 
     alive = [f for f in fresh if able(f)]
     return [f for f in alive if not any(beats(g, f) for g in alive)]
@@ -142,16 +147,16 @@ def _leader(candidates: list[_Fresh], seconds, within: float = 1.5) -> _Fresh | 
 
 
 def verification_next(finalists: list[Finalist], seconds_left: float, seeds: int = 32) -> VerificationStep | None:
-    """The verification run to do next, or None where no run could change what is recommended or the time does not
-    reach.
+    """The verification run to do next, or None where no run could change what is recommended or the front, or the
+    time does not reach.
 
     `finalists` in the order of Race.finalists, dropped ones included: this function drops anew from their runs each
     time. Crashed runs in `Finalist.runs` are ignored. `seconds_left` wall seconds.
 
     A screen of four seeds each, ended by a first failure, over as many finalists as a fifth of the time holds; the
     one then expected to be recommended gets 12 seeds, then `seeds`; then those that could be recommended in its
-    place, 12 and `seeds`; then the rest of the front. Dropped: who can hardly solve 80%, and who is clearly slower
-    (intervals) than one no larger."""
+    place, 12 and `seeds`; then the rest of the front; then, while there is time, all that are not dropped. Dropped: who
+    can hardly solve 80%, and who is clearly slower (intervals) than a verified one no larger."""
     fresh = [_fresh(f) for f in finalists]
     alive = _alive(fresh, seeds)
     total = seconds_left + sum(t for f in fresh for t in f.times if math.isfinite(t))
@@ -179,7 +184,7 @@ def verification_next(finalists: list[Finalist], seconds_left: float, seeds: int
         return step(leader, "expected to be recommended")
     if recommended.runs < seeds:
         return step(recommended, "recommended so far")
-    return _challenger(alive, recommended, seeds, step)
+    return _challenger(alive, recommended, seconds_left, seeds, step)
 
 
 def _seconds_to_verify(f: _Fresh) -> float:
@@ -203,8 +208,13 @@ def _screened(fresh: list[_Fresh], alive: list[_Fresh], seconds: float) -> list[
     return chosen
 
 
-def _challenger(alive: list[_Fresh], recommended: _Fresh, seeds: int, step) -> VerificationStep | None:
-    """The next run of one that could be recommended instead, else of the rest of the front, where there is one."""
+def _challenger(
+    alive: list[_Fresh], recommended: _Fresh, seconds_left: float, seeds: int, step
+) -> VerificationStep | None:
+    """The next run of one that could be recommended instead, else of the rest of the front, else of any that is not
+    clearly slower.
+
+    The last are begun only where the time left holds twelve seeds of theirs: fewer say nothing."""
     fastest = min(f.ert for f in alive if f.verified)
     others = [f for f in alive if f is not recommended and f.runs < seeds]
     size = recommended.finalist.parameters
@@ -222,7 +232,9 @@ def _challenger(alive: list[_Fresh], recommended: _Fresh, seeds: int, step) -> V
 
     replacing = [f for f in others if could(f)]
     front = [f for f in others if on_front(f)]
-    for group, reason in ((replacing, "could be recommended instead"), (front, "front")):
+    left = [f for f in others if f.runs >= statistics.VERIFIED_RUNS or _seconds_to_verify(f) <= seconds_left]
+    groups = ((replacing, "could be recommended instead"), (front, "front"), (left, "not clearly slower"))
+    for group, reason in groups:
         for limit in (statistics.VERIFIED_RUNS, seeds):
             for f in sorted(group, key=lambda f: f.penalised):
                 if f.runs < limit and (chosen := step(f, reason)):

@@ -46,6 +46,7 @@ def context(data: dict) -> dict[str, Any]:
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "answer": row(recommended, claim=False) if recommended else None,
         "only": len(verified) == 1,
+        "smallest": smallest(recommended, definition.get("dimensions") or {}) if recommended else None,
         "fastest": row(min(verified, key=lambda t: time_of(summary(t)) or math.inf), claim=False) if verified else None,
         "why_not": [] if recommended else why_not(data, measured),
         "commands": commands(name, recommended["number"]) if recommended else [f"sweep run {shlex.quote(name)}"],
@@ -101,6 +102,25 @@ def row(trial: dict, claim: bool) -> dict[str, Any]:
         "all_cores": "" if all_cores is None else formats.short(all_cores),
         "false_solves": formats.percent(of.get("false_solves")),
     }
+
+
+def smallest(trial: dict, dimensions: dict[str, Any]) -> list[str] | None:
+    """Where the trial's network is the smallest of the space: the hyperparameters to lower for a smaller one, none where
+    the trainer has none. None where it is not, or where that is unknown."""
+    from trainer_native import config
+
+    params, lower = trial.get("params") or {}, []
+    for name in ("hidden", "layers"):
+        known = config.HYPERPARAMETERS[name]
+        values = dimensions.get(name, known.default)
+        if isinstance(values, dict):
+            values = next(iter(values.values()), None)
+        values = [formats.finite(v) for v in (values if isinstance(values, (list, tuple)) else [values])]
+        if not values or None in values or formats.finite(params.get(name, known.default)) != min(values):
+            return None
+        if min(values) > known.low:
+            lower.append(name)
+    return lower
 
 
 def asked(study: dict) -> list[tuple[str, str]]:

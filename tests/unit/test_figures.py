@@ -58,6 +58,30 @@ def test_intervals_stay_on_the_figure_where_they_have_no_end(data):
     assert all(math.isfinite(v) for v in trace(figure, "verified").error_y.array)
 
 
+@pytest.mark.parametrize("sizes", [[256], [256, 340, 500, 2000]])
+def test_finalists_of_one_size_stand_at_their_size_and_on_the_axis(sizes):
+    def measured(number, verified, size):
+        ert = 0.007 * (1 + 0.01 * number)
+        times = {"restart_ert": ert, "restart_ert_low": ert * 0.9, "restart_ert_high": ert * 1.1, "median": ert}
+        of = {"runs": 32 if verified else 4, "solved": 4, "seconds": times}
+        return {"number": number, "parameters": size, "params": {}, "runs": [], "verification": [{}], "search": of,
+                "verified": of, "is_verified": verified}
+
+    trials = [measured(n, n < 12, 256) for n in range(24)] + [measured(30 + n, True, s) for n, s in enumerate(sizes[1:])]
+    figure = figures.front({"trials": trials, "front": [0], "recommended": 0})
+    verified, others = trace(figure, "verified"), trace(figure, "measured again, not verified")
+    at = sorted(x for x in verified.x if x < 300)
+    assert len(at) == len(set(at)) == 12 and 256 / 1.0401 <= at[0] and at[-1] <= 256 * 1.0401
+    assert set(others.x) == {256} and len(others.x) == figures.MOST_UNVERIFIED and others.error_y.array is None
+    assert sorted(others.y) == pytest.approx([0.007 * (1 + 0.01 * n) for n in range(12, 17)])
+    assert trace(figure, "recommended, trial 0").x == (256,)
+    low, high = figure.layout.xaxis.range
+    aside = 0.04 * (high - low)
+    assert low + aside < math.log10(at[0]) and math.log10(max(verified.x)) < high - aside
+    if len(sizes) == 1:
+        assert figure.layout.xaxis.ticktext == ("256",)
+
+
 def test_marks_of_a_log_axis_are_ones_twos_and_fives():
     axis = look.log_axis([0.2, 30], "seconds")
     assert [t for v, t in zip(axis["tickvals"], axis["ticktext"], strict=True) if 0.1 <= v <= 50] == [

@@ -197,3 +197,23 @@ def test_two_thousand_trials_take_under_three_seconds_of_cpu():
     html = pages.render(data)
     assert time.process_time() - begun < 3
     assert len(html) < 3e6
+
+
+@pytest.mark.parametrize(("hidden", "layers", "lower"), [
+    ([16, 32], 1, ["hidden"]), ([32, 64], 1, None), ([8, 16], 1, None), ({"int": [16, 64]}, [2, 3], None),
+    (16, {"int": [1, 3]}, ["hidden"]), (None, [1, 2], ["hidden"]), ([], 1, None),
+])
+def test_smallest_network_of_the_space(hidden, layers, lower):
+    dimensions = {k: v for k, v in {"hidden": hidden, "layers": layers}.items() if v is not None}
+    assert wording.smallest({"params": {"hidden": 16, "layers": 1}}, dimensions) == lower
+
+
+def test_says_that_the_network_is_the_smallest(tmp_path):
+    assert wording.smallest({"params": {"hidden": 8, "layers": 1}}, {"hidden": [8, 16]}) == []
+    data = report_data.study()
+    best = figures.by_number(data)[data["recommended"]]
+    for least, advice in ((best["params"]["hidden"], True), (best["params"]["hidden"] // 2, False)):
+        data["study"]["definition"]["dimensions"] = {"hidden": [least, 64], "layers": 1}
+        text = Page(pages.write_report(data, tmp_path / str(least)).read_text("utf-8")).text
+        assert ("parameters is the smallest network of this space;" in text) == advice
+    assert "It can be below the median" in text

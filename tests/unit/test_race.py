@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sweep import race, statistics
+from sweep import race, statistics, verification
 from sweep.race import Race, RunView
 from sweep.verification import hopeless, reliability, verification_cap, verification_next
 
@@ -298,6 +298,20 @@ def test_finalists_prefer_proven_and_reliable_trials():
     assert finalist.claimed_seconds > 10.0
 
 
+def test_finalists_are_spread_over_sizes():
+    state = Race(60.0)
+    for n in range(20):
+        solid(state, n, 256, 10.0 + 0.1 * n, runs=8)
+    solid(state, 30, 120, 25.0, runs=8)  # smaller, within 3 ×
+    solid(state, 31, 100, 45.0, runs=8)  # smaller, too slow
+    trial(state, 32, 500, [solved(0, 16.0)])  # the next larger, with one run only
+    solid(state, 33, 900, 15.0, runs=8)  # larger still
+    order = state.finalists(12)
+    assert order[0] == 0 and {30, 32} <= set(order) and not {31, 33} & set(order)
+    assert all(n < 20 for n in order[:4]) and set(order[4:6]) == {30, 32}
+    assert len(order) == len(set(order)) == 12
+
+
 def test_reliability():
     assert reliability(8, 8) > reliability(4, 4) > reliability(7, 8) > reliability(5, 8)
 
@@ -329,8 +343,11 @@ def test_verification_cap():
 def test_breakout_gets_a_narrow_screen_then_one_verified_trial():
     finalists = [finalist(n, 1000, 10.0 + 0.1 * n) for n in range(8)]
     order, left = play(finalists, 600.0, lambda n, i, cap: solved(i, 10.0 + n))
-    assert order[:8] == [0] * 4 + [1] * 4 and 2 <= len(set(order)) <= 4
-    assert order.count(0) == 32 and left > 100.0
+    assert order[:8] == [0] * 4 + [1] * 4 and order.count(0) == 32
+    last = max(i for i, n in enumerate(order) if n == 0)
+    assert 2 <= len(set(order[:last])) <= 4  # time that is left afterwards goes to the others
+    assert all(order.count(n) <= 4 for n in range(1, 8))  # four runs show that they are clearly slower
+    assert left > 0.0
 
 
 def test_a_failure_ends_the_screen_and_an_unreliable_trial_is_left():
@@ -350,6 +367,33 @@ def test_cartpole_has_time_for_all_that_may_be_recommended():
     order, left = play(finalists, 60.0, lambda n, i, cap: solved(i, 0.2 / (1 + 0.2 * n)))
     assert all(order.count(n) in (0, 12, 32) or order.count(n) >= 4 for n in range(6))
     assert sum(order.count(n) == 32 for n in range(6)) >= 2 and left > 0
+
+
+def test_time_that_is_left_goes_to_all_that_are_not_clearly_slower():
+    rng = np.random.default_rng(3)
+    finalists = [finalist(n, 256 if n < 8 else 400, 0.0072 + 0.0002 * n) for n in range(12)]
+    order, left = play(finalists, 20.0, lambda n, i, cap: solved(i, 0.0075 * float(np.exp(0.4 * rng.normal()))))
+    counts = [order.count(n) for n in range(12)]
+    assert left > 10.0 and counts.count(32) >= 6 and min(counts) >= 4, counts
+    verified = [f for f in finalists if len(f.runs) >= 12]
+    interval = {f.number: statistics.restart_ert_interval([r.seconds for r in f.runs], [True] * len(f.runs), 0.9, draws=400)
+                for f in finalists}
+    for f in finalists:
+        clearly = any(interval[g.number][1] < interval[f.number][0] for g in verified if g.parameters <= f.parameters)
+        assert len(f.runs) == 32 or clearly
+
+
+def test_none_is_begun_that_the_time_left_cannot_verify():
+    measured = finalist(0, 100, 5.0, [solved(i, 5.0 + 0.1 * i) for i in range(32)])
+    assert verification_next([measured, finalist(1, 100, 6.5)], 50.0) is None
+    assert verification_next([measured, finalist(1, 100, 6.5)], 200.0).trial == 1
+
+
+def test_four_runs_of_another_drop_none():
+    slower = finalist(1, 100, 1.0, [solved(i, 2.0 + 0.01 * i) for i in range(4)])
+    screened = finalist(0, 100, 1.0, [solved(i, 1.0 + 0.01 * i) for i in range(4)])
+    alive = verification._alive([verification._fresh(f) for f in (screened, slower)], 32)
+    assert len(alive) == 2
 
 
 def test_nothing_to_do():
