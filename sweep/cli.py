@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
+import threading
 
 import click
+
+from sweep.interrupts import Terminated
+
+#: Errors of a standard output that is full or broken.
+UNWRITABLE = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT}
 
 #: The errors that are a user's to mend: one line, exit status 2. Looked up by name, since importing them takes time.
 USER_ERRORS = {
@@ -19,10 +27,24 @@ USER_ERRORS = {
     "trainer_native.environments": "HeaderError",
 }
 
+
+
+class Factor(click.FloatRange):
+    """A float in a range; not a number is in none."""
+
+    def convert(self, value, param, context):
+        found = super().convert(value, param, context)
+        if found != found:
+            self.fail("not a number is not in the range x>=1.", param, context)
+        return found
+
+
 database = click.option("--db", "database", envvar="SWEEP_DB", default="sweep.db", metavar="FILE",
                         help="The database; $SWEEP_DB, else sweep.db.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-within = click.option("--within", type=click.FloatRange(1), default=1.5, show_default=True, metavar="FACTOR",
+seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, metavar="N",
+                    help="Everything random follows from it.")
+within = click.option("--within", type=Factor(1, max=1e300), default=1.5, show_default=True, metavar="FACTOR",
                       help="Recommend the smallest network whose restart ERT is within FACTOR of the fastest.")
 
 
@@ -44,7 +66,7 @@ def cli() -> None:
 @click.option("--verify", metavar="TIME", help="Wall-clock time of measuring finalists again.")
 @click.option("--run", "run_limit", metavar="TIME", help="A run that is unsolved by then is censored.")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs side by side; one per core by default.")
-@click.option("--seed", default=0, show_default=True, help="Repeats the order of suggestions and seeds.")
+@seed
 @click.option("--sampler", metavar="NAME", help="Who suggests trials: tpe, random, cmaes or gp.")
 @click.option("--ray", is_flag=False, flag_value="auto", metavar="[ADDRESS]", help="Run on a Ray cluster.")
 @click.option("--report", "--out", "folder", metavar="FOLDER", help="Where the report goes; STUDY-report by default.")
@@ -130,7 +152,7 @@ def export(study, file, trial, force, database, as_json) -> None:
 @cli.command()
 @click.argument("source", metavar="FILE|STUDY")
 @click.option("--trial", type=click.IntRange(0), metavar="N", help="This trial of STUDY, not the recommended one.")
-@click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
+@seed
 @click.option("--max-seconds", default="10m", show_default=True, metavar="TIME", help="Stop unsolved by then.")
 @click.option("--out", "file", metavar="FILE", help="The weights; NAME-seedN.safetensors by default.")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
@@ -151,7 +173,9 @@ def envs(as_json) -> None:
     """List the environments, with the params of each."""
     from sweep import commands
 
-    out(commands.environments(), as_json, commands.environments_table)
+    found = commands.environments()
+    out(found, as_json, commands.environments_table)
+    sys.exit(1 if any("error" in env for env in found) else 0)
 
 
 @cli.command()
@@ -192,23 +216,64 @@ def _users(error: BaseException) -> bool:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command's entry: exit status 0, 2 for a user's mistake, 1 with a traceback for ours, 130 after Ctrl-C."""
+    if sys.stderr is None:  # closed by who called us
+        sys.stderr = open(os.devnull, "w")
+    if sys.stdout is None:
+        click.echo("sweep: standard output is closed; nothing was done", err=True)
+        sys.exit(1)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")
+    before = _listen()
+    try:
+        sys.exit(_status(arguments))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _listen() -> dict:
+    """The first Ctrl-C or SIGTERM is an exception, the next ends the process; the handlers that were there before."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    heard = []
+
+    def handle(number, frame):
+        if heard:
+            os._exit(128 + heard[0])
+        heard.append(number)
+        raise (Terminated if number == signal.SIGTERM else KeyboardInterrupt)
+
+    return {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _status(arguments: list[str] | None) -> int:
     try:
         status = cli(arguments, prog_name="sweep", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        status = 2
+        return 2
     except (click.Abort, KeyboardInterrupt) as error:
         click.echo(f"sweep: {str(error) or str(error.__cause__ or '') or 'stopped'}", err=True)
-        status = 130
+        return 143 if isinstance(error, Terminated) or isinstance(error.__cause__, Terminated) else 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no traceback at exit either
-        status = 1
+        _drop_output()  # nobody reads on: no traceback at exit either
+        return 1
+    except MemoryError:
+        click.echo("sweep: out of memory", err=True)
+        return 2
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITABLE:
+            _drop_output()
+            click.echo(f"sweep: standard output cannot be written: {error.strerror}", err=True)
+            return 1
         if not (isinstance(error, click.ClickException) or _users(error)):
             raise
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"sweep: {' '.join(message.split())}", err=True)
-        status = 2
-    sys.exit(status if isinstance(status, int) else 0)
+        return 2
+    return status if isinstance(status, int) else 0
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

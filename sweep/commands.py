@@ -43,8 +43,8 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
     with _open(database, create=True) as store:
         try:
             study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"stopped; every run that ended is stored, and `sweep run {name}` goes on") from None
+        except KeyboardInterrupt as stop:
+            raise type(stop)(f"stopped; every run that ended is stored, and `sweep run {name}` goes on") from None
         data = results.collect(store, study_id)
     page = pages.write_report(data, target)
     return {**_overview(data, 1.5), "report": str(page), "database": str(database)}
@@ -217,12 +217,19 @@ def trained(value: dict) -> str:
 
 
 def environments() -> list[dict]:
-    """Each environment: name, observation size, actions, longest episode, source and params with their ranges."""
+    """Each environment: name, observation size, actions, longest episode, source and params with their ranges.
+
+    One that cannot be used has its name and `error`, one line.
+    """
     from trainer_native import environments
 
     found = []
     for name in environments.names():
-        env = environments.find(name)
+        try:
+            env = environments.find(name)
+        except environments.HeaderError as error:
+            found.append({"env": name, "error": str(error)})
+            continue
         shown = ("default", "low", "high", "unit")
         params = {name: {key: getattr(p, key) for key in shown} for name, p in env.params.items()}
         found.append({"env": env.name, "observation_size": env.observation_size, "actions": env.actions,
@@ -231,15 +238,17 @@ def environments() -> list[dict]:
 
 
 def environments_table(found: list[dict]) -> str:
-    """The environments as a table."""
+    """The environments as a table, then one line for each that cannot be used."""
     rows = []
-    for env in found:
+    for env in (env for env in found if "error" not in env):
         params = ", ".join(
             f"{name} {formats.param(p['default'])} ({formats.param(p['low'])} to {formats.param(p['high'])})"
             for name, p in env["params"].items())
         longest = formats.whole(env["longest_episode"])
         rows.append([env["env"], env["observation_size"], env["actions"], longest, params or None])
-    return terminal.table(["environment", "inputs", "actions", "longest episode", "params"], rows)
+    table = terminal.table(["environment", "inputs", "actions", "longest episode", "params"], rows)
+    faults = [f"error: {env['error']}" for env in found if "error" in env]
+    return "\n".join([*([table] if rows else []), *([""] if rows and faults else []), *faults])
 
 
 def remove(database: str, name: str, confirm: Callable[..., Any] | None) -> str:

@@ -58,9 +58,14 @@ def _build(problems: list[str]) -> dict[str, Any]:
         problems.append(f"the native trainer cannot be loaded: {error}")
         facts = {"built with": None}
     try:
-        from trainer_native import headers
+        from trainer_native import environments, headers
 
         facts["compiler of environments"] = " ".join(headers.compiler())
+        for name in environments.names():
+            try:
+                environments.find(name)
+            except headers.HeaderError as error:
+                problems.append(str(error))
     except Exception as error:  # noqa: BLE001 - as above
         problems.append(f"environments cannot be compiled: {error}")
     return facts

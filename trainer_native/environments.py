@@ -14,31 +14,12 @@ import numpy as np
 from trainer_native import headers
 from trainer_native.config import HYPERPARAMETERS, ConfigError, Hyperparameter, closest
 from trainer_native.headers import HeaderError
+from trainer_native.probe import Table, load
 
 NUMPY_TYPES = {"f": "f4", "d": "f8", "i": "i4", "u": "u4", "b": "i1", "B": "u1", "q": "i8", "Q": "u8", "?": "?"}
 INPUT = np.dtype([("low", "f4"), ("high", "f4"), ("is_flag", "?")], align=True)
 OUTCOME = np.dtype([("reward", "f4"), ("terminated", "?"), ("truncated", "?")], align=True)
 _BOUNDS = np.dtype([("low", "f8"), ("high", "f8")])
-
-
-class _Field(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("offset", ctypes.c_int), ("count", ctypes.c_int), ("type", ctypes.c_char)]
-
-
-_P = ctypes.c_void_p
-_RESET = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int)
-_STEP = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _P, ctypes.c_int)
-_OBSERVE = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int, ctypes.c_int)
-
-
-class _Table(ctypes.Structure):  # EnvironmentTable in core/environment.h
-    _fields_ = [
-        ("abi", ctypes.c_int), ("name", ctypes.c_char_p), ("observation_size", ctypes.c_int), ("actions", ctypes.c_int),
-        ("longest_episode", ctypes.c_int), ("state_size", ctypes.c_int), ("params_size", ctypes.c_int),
-        ("state_fields", ctypes.c_int), ("params_fields", ctypes.c_int), ("state_field", ctypes.POINTER(_Field)),
-        ("params_field", ctypes.POINTER(_Field)), ("params_bounds", _P), ("default_params", _P), ("inputs", _P),
-        ("reset", _RESET), ("step", _STEP), ("observe", _OBSERVE),
-    ]  # fmt: skip
 
 
 _LIBRARIES: list[ctypes.CDLL] = []  # kept open: tables are read for as long as the process lives
@@ -65,7 +46,7 @@ class Environment:
 
     def param_bytes(self, params: dict[str, Any]) -> bytes:
         """The header's Params, filled: with its default where `params` is silent; other hyperparameters are ignored."""
-        table = _Table.from_address(self.table_address)
+        table = Table.from_address(self.table_address)
         filled = np.frombuffer(ctypes.string_at(table.default_params, table.params_size), self.params_dtype).copy()
         for name, hyperparameter in self.params.items():
             if name in params:
@@ -115,11 +96,11 @@ def _load(path: Path, source_hash: str, isa: str) -> Environment:
     state, params = headers.fields(path, "State"), headers.fields(path, "Params")
     if not state:
         raise HeaderError(f"{path}: struct State has no fields")
-    library = ctypes.CDLL(str(headers.build(path, list(state), list(params), isa)))
+    library, address = load(str(headers.build(path, list(state), list(params), isa)))
     _LIBRARIES.append(library)
-    library.sweep_environment.restype = _P
-    address = library.sweep_environment()
-    table = _Table.from_address(address)
+    table = Table.from_address(address)
+    if table.actions > headers.most_actions():
+        raise HeaderError(f"{path}: actions is {table.actions}; the trainer takes 2 to {headers.most_actions()}")
     params_dtype = _dtype(table.params_field, table.params_fields, table.params_size)
     return Environment(
         name, path, source_hash, table.observation_size, table.actions, table.longest_episode,
@@ -139,7 +120,7 @@ def _dtype(described, count: int, size: int) -> np.dtype:
     })  # fmt: skip
 
 
-def _hyperparameters(path: Path, table: _Table, dtype: np.dtype, comments: dict[str, str]) -> dict[str, Hyperparameter]:
+def _hyperparameters(path: Path, table: Table, dtype: np.dtype, comments: dict[str, str]) -> dict[str, Hyperparameter]:
     defaults = np.frombuffer(ctypes.string_at(table.default_params, table.params_size), dtype)[0]
     bounds = np.frombuffer(ctypes.string_at(table.params_bounds or 0, table.params_fields * _BOUNDS.itemsize), _BOUNDS)
     found = {}
@@ -150,10 +131,18 @@ def _hyperparameters(path: Path, table: _Table, dtype: np.dtype, comments: dict[
         if name in HYPERPARAMETERS:
             raise HeaderError(f"{where} has the name of a hyperparameter of the trainer; name it otherwise")
         default = defaults[name].item()
+        if dtype[name] == np.float32:
+            default, low, high = map(_shortest, (default, low, high))
         if not low <= default <= high:
             raise HeaderError(f"{where} has the default {default:g}, outside its bounds {low:g} to {high:g}")
         found[name] = Hyperparameter(name, "environment", default, what, low, high)
     return found
+
+
+def _shortest(x: float) -> float:
+    """0.01 for 0.01f, which is 0.009999999776482582: the shortest number that is the same float32, where x is one."""
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(x))) if float(np.float32(x)) == x else x
 
 
 def _stream(seed: int, number: int = 0) -> int:  # sweep::stream in core/rng.h
@@ -172,7 +161,7 @@ def _prepare(env: str | Path | Environment, seed: int, params: dict[str, Any]):
     for name in params:
         if name not in env.params:
             raise ConfigError(name, f"{name!r} is not a hyperparameter of {env.name}.{closest(name, env.params)}")
-    return env, _Table.from_address(env.table_address), env.param_bytes(params), np.array([_stream(seed)], np.uint64)
+    return env, Table.from_address(env.table_address), env.param_bytes(params), np.array([_stream(seed)], np.uint64)
 
 
 def initial_state(env: str | Path | Environment, seed: int = 0, **params: Any) -> np.void:

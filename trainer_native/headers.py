@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from trainer_native import probe
+
 CORE = Path(__file__).parent / "core"
 #: As for the trainer itself, so that a header computes the same numbers in both.
 FLAGS = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
@@ -87,6 +89,11 @@ def read(path: Path) -> str:
 def abi() -> int:
     """The number of the table's layout."""
     return int(re.search(r"environment_abi = (\d+)", read(CORE / "environment.h"))[1])
+
+
+def most_actions() -> int:
+    """The most actions that the trainer takes."""
+    return int(re.search(r"most_actions = (\d+)", read(CORE / "policy.h"))[1])
 
 
 def source_hash(path: Path) -> str:
@@ -198,7 +205,7 @@ def first_error(path: Path, output: str) -> str:
 def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
     """The shared library of a header, compiled now (1 to 2 s) or found in the cache. Raises HeaderError.
 
-    The library's name carries a hash of all that it depends on. It is written under another name and renamed, so
+    Only a library that has passed `probe.fault` enters the cache. The library's name carries a hash of all that it depends on. It is written under another name and renamed, so
     processes that build the same header at once do not disturb each other.
     """
     command = compiler()
@@ -206,7 +213,8 @@ def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
     flags = [*FLAGS, *march_flags(isa)]
     key = hashlib.sha256(repr((flags, command, str(program), program.stat().st_mtime_ns, program.stat().st_size,
                                path.stem, state, params)).encode())  # fmt: skip
-    for file in (*with_includes(path), *with_includes((CORE / "table.h").resolve()), CORE / "math.h"):
+    played = Path(probe.__file__)
+    for file in (*with_includes(path), *with_includes((CORE / "table.h").resolve()), CORE / "math.h", played):
         key.update(read(file).encode())
     library = cache() / f"{path.stem}-{key.hexdigest()[:24]}.so"
     if library.is_file():
@@ -224,6 +232,8 @@ def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
                               env={**os.environ, "LC_ALL": "C"})  # fmt: skip
         if done.returncode:
             raise HeaderError(first_error(path, done.stderr))
+        if fault := probe.fault(temporary):
+            raise HeaderError(f"{path}: {fault}")
         os.chmod(temporary, 0o755)
         os.replace(temporary, library)
     finally:

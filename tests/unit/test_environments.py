@@ -1,6 +1,7 @@
 """Environments: found by name or path, read from their headers, compiled, stepped; and each mistake in one line."""
 
 import ctypes
+import json
 import pickle
 import subprocess
 import sys
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from trainer_native import environments, headers
+from sweep import cli, doctor
+from trainer_native import environments, headers, probe
 from trainer_native.config import ConfigError
 from trainer_native.environments import HeaderError, find, initial_state, transition
 
@@ -214,6 +217,78 @@ def test_a_state_that_is_not_plain_data(folder):
     assert "State must be plain data (trivially copyable)" in complaint("catch_ball")
 
 
+OBSERVE = "observation[2] = p.slippery ? 1.0f : 0.0f;"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("observation_size = 3", "observation_size = 4", "observe leaves observation[3] unwritten; observation_size is 4"),
+        ("observation_size = 3", "observation_size = 1",
+         "observe writes observation[1] and beyond; observation_size is 1"),
+        ("observation_size = 3", "observation_size = 2", "observe writes observation[2]; observation_size is 2"),
+        (OBSERVE, "if (s.height > 2.0f) observation[2] = 0.0f;", "observe leaves observation[2] unwritten"),
+        (OBSERVE, "observation[2] = observation[-1] = 0.0f;", "observe writes before observation[0]"),
+        (OBSERVE, "observation[2] = sweep::fma(s.height - 3.0f, 0.0f, (s.height - 3.0f) / (s.height - 3.0f));",
+         "observation[2] is not a number after 2 env steps"),
+        (OBSERVE, "observation[2] = 1.0f / (s.height - 4.0f);", "observation[2] is infinite after 1 env step"),
+        ("return {landed &&", "return {s.height == 3.0f ? __builtin_nanf(\"\") : landed &&",
+         "step gives a reward that is not a number after 2 env steps"),
+        ("s.seen[1][2] = 1;", "for (volatile int i = 0; i < 64; i++) s.seen[0][i] = 1;", "step writes outside State"),
+        ("s.height -= 1.0f;", "*reinterpret_cast<volatile int*>(p.width * 2) = 1;",
+         "it crashed (signal SIGSEGV) while 300 env steps were played"),
+        ("s.height -= 1.0f;", "__builtin_exit(0);", "it ended its process (exit status 0)"),
+        ("actions = 3", "actions = 1", "actions must be at least 2"),
+        ("actions = 3", "actions = 65", "actions is 65; the trainer takes 2 to 64"),
+    ],
+)  # fmt: skip
+def test_mistakes_that_show_when_it_is_played(folder, old, new, expected):
+    path = changed(folder, old, new)
+    message = complaint("catch_ball")
+    assert message.startswith(f"{path}: ") and expected in message
+    assert complaint("catch_ball") == message  # and is not taken from the cache the next time
+
+
+def test_a_game_that_loops_for_ever(folder, monkeypatch):
+    monkeypatch.setattr(probe, "LIMIT_SECONDS", 0.5)
+    changed(folder, "s.height -= 1.0f;", "for (volatile int i = 0; i >= 0;) i = 1;")
+    assert complaint("catch_ball").endswith("it did not return within 0.5 s while 300 env steps were played")
+
+
+def test_a_header_is_played_once(folder, monkeypatch):
+    changed(folder, "height = 5.0f", "height = 9.0f")
+    played = []
+    monkeypatch.setattr(probe, "fault", played.append)
+    find("catch_ball")
+    environments._load.cache_clear()
+    find("catch_ball")
+    assert len(played) == 1
+
+
+def test_numbers_of_float_fields_are_as_written(folder):
+    changed(folder, "double wind = 0.1;", "float wind = 0.01f;").write_text(
+        (folder / "envs" / "catch_ball.h").read_text().replace("{0, 1}", "{0.01f, 0.7f}", 1))
+    env = find("catch_ball")
+    wind = env.params["wind"]
+    assert (wind.default, wind.low, wind.high) == (0.01, 0.01, 0.7)
+    default = np.frombuffer(env.param_bytes({}), env.params_dtype)[0]
+    given = np.frombuffer(env.param_bytes({"wind": wind.default}), env.params_dtype)[0]
+    assert given["wind"] == default["wind"] == np.float32(0.01)
+
+
+def test_one_broken_header_does_not_hide_the_others(folder):
+    path = changed(folder, "observation_size = 3", "observation_size = 4")
+    shown = CliRunner().invoke(cli.cli, ["envs"])
+    assert shown.exit_code == 1 and "cartpole" in shown.output and "breakout" in shown.output
+    assert [line for line in shown.output.splitlines() if line.startswith("error: ")] == [
+        f"error: {path}: observe leaves observation[3] unwritten; observation_size is 4"
+    ]
+    listed = json.loads(CliRunner().invoke(cli.cli, ["envs", "--json"]).stdout)
+    assert [env["env"] for env in listed] == ["breakout", "cartpole", "catch_ball"]
+    assert ["error" in env for env in listed] == [False, False, True]
+    assert any("observation[3] unwritten" in problem for problem in doctor.examine("none.db")["problems"])
+
+
 def test_no_compiler(folder, monkeypatch):
     changed(folder, "height = 5.0f", "height = 7.0f")
     monkeypatch.setenv("CXX", "no-such-compiler")
@@ -261,7 +336,7 @@ def test_instruction_sets(monkeypatch, levels):
 
 def play(env, actions, skip, seeds):
     """States after rows of actions, frameskip `skip`, each copy with its own stream; ended episodes begin anew."""
-    table = environments._Table.from_address(env.table_address)
+    table = environments.Table.from_address(env.table_address)
     params, n = env.param_bytes({"frameskip": skip}), len(seeds)
     rngs = np.array(seeds, np.uint64)
     states, outcomes = np.zeros(n, env.state_dtype), np.zeros(n, environments.OUTCOME)
@@ -319,7 +394,7 @@ def test_breakout_a_policy_under_the_ball_nearly_clears_both_screens():
 
 
 def test_the_table_is_laid_out_as_in_the_header():
-    assert ctypes.sizeof(environments._Table) == 112
+    assert ctypes.sizeof(environments.Table) == 112
     assert environments.INPUT.itemsize == 12 and environments.OUTCOME.itemsize == 8
-    table = environments._Table.from_address(find("cartpole").table_address)
+    table = environments.Table.from_address(find("cartpole").table_address)
     assert (table.name, table.abi, table.params_fields) == (b"cartpole", headers.abi(), 0)

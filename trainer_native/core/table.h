@@ -51,7 +51,7 @@ using Params = game::Params;
 static_assert(__is_trivially_copyable(State), "State must be plain data (trivially copyable)");
 static_assert(__is_trivially_copyable(Params), "Params must be plain data (trivially copyable)");
 static_assert(game::observation_size > 0, "observation_size must be at least 1");
-static_assert(game::actions > 0, "actions must be at least 1");
+static_assert(game::actions > 1, "actions must be at least 2");
 static_assert(game::longest_episode > 0, "longest_episode must be at least 1 env step");
 
 #define X(name) field<decltype(State::name)>(#name, __builtin_offsetof(State, name)),
