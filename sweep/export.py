@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweep import tomlfiles
+from sweep import study, tomlfiles
 from trainer_native import Solve, config, environments
 
 TOP = ("env", "solve", "net", "train", "environment", "published")
@@ -122,23 +122,7 @@ def read(path: str | Path) -> Exported:
         params = config.complete(params, environment.params)
     except config.ConfigError as error:
         raise ExportError(f"{path}: {error}") from None
-    return Exported(content["env"], params, _solve(path, content), content.get("published", {}))
-
-
-def _solve(path: Path, content: dict) -> Solve:
-    table = content.get("solve", {})
-    legal = ("mean_return", "episodes", "policy")
-    for key in table:
-        if key not in legal:
-            raise ExportError(f"{path} [solve]: {key!r} is not legal.{config.closest(key, legal)}")
-    mean_return, episodes, policy = table.get("mean_return"), table.get("episodes", 100), table.get("policy", "sampled")
-    if not isinstance(mean_return, (int, float)) or isinstance(mean_return, bool):
-        raise ExportError(f"{path} [solve]: 'mean_return' is {mean_return!r}; legal is a number")
-    if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
-        raise ExportError(f"{path} [solve]: 'episodes' is {episodes!r}; legal is a whole number from 1")
-    if policy not in ("sampled", "greedy"):
-        raise ExportError(f"{path} [solve]: 'policy' is {policy!r}; legal is 'sampled' or 'greedy'")
-    return Solve(float(mean_return), episodes, policy)
+    return Exported(content["env"], params, study.check_solve(content.get("solve", {}), f"{path} [solve]"), content.get("published", {}))
 
 
 def _toml(value: Any) -> str:

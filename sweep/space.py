@@ -15,6 +15,8 @@ from trainer_native import config
 KINDS = ("uniform", "log", "near_one", "int", "pow2")
 #: A space of which a smaller share of the combinations is legal is an error.
 LEAST_LEGAL = 0.1
+#: Most values that a choice may have.
+MOST_CHOICES = 1000
 _DEFAULTS = {name: h.default for name, h in config.HYPERPARAMETERS.items()}
 
 
@@ -34,10 +36,12 @@ def parse(key: str, value: Any, where: str) -> Dimension:
         return Fixed(value)
     if not value:
         raise SpaceError(f"{where}: {key!r} is []; a choice needs at least one value")
+    if len(value) > MOST_CHOICES:
+        raise SpaceError(f"{where}: {key!r} has {len(value):,} choices; legal are at most {MOST_CHOICES:,}, or a range")
     for index, item in enumerate(value):
         _check_value(key, item, value, where)
         if any(same(item, earlier) for earlier in value[:index]):
-            raise SpaceError(f"{where}: {key!r} lists {text(item)} twice: {text(value)}; legal is each choice once")
+            raise SpaceError(f"{where}: {key!r} lists {brief(item)} twice: {brief(value)}; legal is each choice once")
     if len(value) == 1:
         return Fixed(value[0])
     return Choice(tuple(sorted(value) if all(map(is_number, value)) else value))
@@ -146,8 +150,17 @@ def text(value: Any) -> str:
     return repr(value) if isinstance(value, (int, float, str)) else str(value)
 
 
+def brief(value: Any) -> str:
+    """`text` of it in about 40 characters."""
+    try:
+        written = text(value)
+    except (ValueError, RecursionError):  # more digits than Python writes
+        return "a number of thousands of digits"
+    return written if len(written) <= 44 else f"{written[:36]}... ({len(written):,} characters)"
+
+
 def _parse_range(key: str, value: dict, where: str) -> Range:
-    written = f"{where}: {key!r} is {text(value)}"
+    written = f"{where}: {key!r} is {brief(value)}"
     kinds = "egal is one range of: " + ", ".join(KINDS)
     for kind in value:
         if kind not in KINDS:
@@ -173,6 +186,6 @@ def _parse_range(key: str, value: dict, where: str) -> Range:
 
 def _check_value(key: str, value: Any, whole: Any, where: str) -> None:
     if not isinstance(value, (bool, int, float, str)):
-        raise SpaceError(f"{where}: {key!r} is {text(whole)}; legal is a value, a list of values or a range")
+        raise SpaceError(f"{where}: {key!r} is {brief(whole)}; legal is a value, a list of values or a range")
     if is_number(value) and not is_finite(value):
-        raise SpaceError(f"{where}: {key!r} is {text(whole)}; legal are finite numbers")
+        raise SpaceError(f"{where}: {key!r} is {brief(whole)}; legal are finite numbers")

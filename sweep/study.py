@@ -15,14 +15,15 @@ from sweep.tomlfiles import StudyError, folder, names, one_line, shown
 from trainer_native import config
 
 if TYPE_CHECKING:
+    from trainer_native import Solve
     from trainer_native.environments import Environment
 
-    from trainer_native import Solve
-
-__all__ = ["Budget", "Study", "StudyError", "folder", "load", "names", "parse_duration"]
+__all__ = ["Budget", "Study", "StudyError", "check_solve", "folder", "load", "names", "parse_duration"]
 
 SAMPLERS = ("tpe", "random", "cmaes", "gp")
 POLICIES = ("sampled", "greedy")
+#: Most episodes that a solve may ask for.
+MOST_EPISODES = 100_000
 #: The tables that hold hyperparameters; a space has these alone.
 TABLES = ("net", "train", "environment")
 _STUDY_KEYS = ("env", "space", "sampler", "solve", "budget", *TABLES)
@@ -141,7 +142,7 @@ def load(
 
 def parse_duration(value: str | float) -> float:
     """Seconds of "90s", "15m", "1h30m", "2.5s", or of a number, which is seconds already. Raises StudyError."""
-    error = StudyError(f"{value!r} is not a duration; legal are such as {_DURATIONS}")
+    error = StudyError(f"{space.brief(value)} is not a duration; legal are such as {_DURATIONS}")
     if isinstance(value, str):
         value = " ".join(value.split())
         number = r"(\d+(?:\.\d*)?|\.\d+)"
@@ -184,7 +185,7 @@ def _check_keys(content: dict, legal: tuple[str, ...], where: str, of_what: str)
     for key, value in content.items():
         if key in legal:
             if key in ("solve", "budget", *TABLES) and not isinstance(value, dict):
-                raise StudyError(f"{where}: {key!r} is {space.text(value)}; legal is a table, [{key}]")
+                raise StudyError(f"{where}: {key!r} is {space.brief(value)}; legal is a table, [{key}]")
         elif key in _HOMES:
             raise StudyError(f"{where}: {key!r} belongs to {_HOMES[key]}")
         else:
@@ -241,20 +242,24 @@ def _check_combinations(dimensions: dict[str, space.Dimension], places: dict[str
 
 
 def _solve(content: dict, where: str) -> Solve:
-    import trainer_native
-
     if "solve" not in content:
         raise StudyError(f"{where}: [solve] is missing; legal is a table with mean_return, and maybe episodes and policy")
-    table, place = content["solve"], f"{where} [solve]"
+    return check_solve(content["solve"], f"{where} [solve]")
+
+
+def check_solve(table: dict[str, Any], place: str) -> Solve:
+    """The Solve of a table [solve]. `place` (file and table) begins the line of a StudyError."""
+    import trainer_native
+
     _check_table(table, _SOLVE_KEYS, place)
     if "mean_return" not in table:
         raise StudyError(f"{place}: 'mean_return' is missing; legal is a number, the mean return that counts as solved")
     mean_return = table["mean_return"]
     if not space.is_finite(mean_return):
-        raise StudyError(f"{place}: 'mean_return' is {space.text(mean_return)}; legal is a number")
+        raise StudyError(f"{place}: 'mean_return' is {space.brief(mean_return)}; legal is a finite number")
     return trainer_native.Solve(
         mean_return=float(mean_return),
-        episodes=_count(table.get("episodes", 100), f"{place}: 'episodes'"),
+        episodes=_count(table.get("episodes", 100), f"{place}: 'episodes'", MOST_EPISODES),
         policy=_one_of(table.get("policy", "sampled"), f"{place}: 'policy'", POLICIES),
     )
 
@@ -285,31 +290,32 @@ def _duration(value: Any, subject: str) -> float:
     try:
         return parse_duration(value)
     except StudyError:
-        raise StudyError(f"{subject} is {space.text(value)}; legal is a duration such as {_DURATIONS}") from None
+        raise StudyError(f"{subject} is {space.brief(value)}; legal is a duration such as {_DURATIONS}") from None
 
 
 def _above_zero(value: Any, subject: str) -> float:
     if (seconds := _duration(value, subject)) == 0:
-        raise StudyError(f"{subject} is {space.text(value)}; legal is a duration above zero")
+        raise StudyError(f"{subject} is {space.brief(value)}; legal is a duration above zero")
     return seconds
 
 
-def _count(value: Any, subject: str) -> int:
-    if not space.is_finite(value) or value != int(value) or not 1 <= value < 2**63:
-        raise StudyError(f"{subject} is {space.text(value)}; legal is a whole number, at least 1")
+def _count(value: Any, subject: str, most: int = 2**63 - 1) -> int:
+    if not space.is_finite(value) or value != int(value) or not 1 <= value <= most:
+        legal = "at least 1" if most == 2**63 - 1 else f"from 1 to {most:,}"
+        raise StudyError(f"{subject} is {space.brief(value)}; legal is a whole number, {legal}")
     return int(value)
 
 
 def _one_of(value: Any, subject: str, legal: tuple[str, ...]) -> str:
     if value not in legal:
         hint = config.closest(value, legal) if isinstance(value, str) else ""
-        raise StudyError(f"{subject} is {space.text(value)}.{hint} Legal are {', '.join(legal)}")
+        raise StudyError(f"{subject} is {space.brief(value)}.{hint} Legal are {', '.join(legal)}")
     return value
 
 
 def _word(value: Any, subject: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise StudyError(f"{subject} is {space.text(value)}; legal is a name or a path, in quotes")
+        raise StudyError(f"{subject} is {space.brief(value)}; legal is a name or a path, in quotes")
     return value
 
 
