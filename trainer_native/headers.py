@@ -20,6 +20,8 @@ CORE = Path(__file__).parent / "core"
 #: As for the trainer itself, so that a header computes the same numbers in both.
 FLAGS = ["-std=c++20", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
          "-fPIC", "-shared", "-fvisibility=hidden"]  # fmt: skip
+#: A header that takes longer to compile is refused.
+COMPILE_SECONDS = 120
 COMPILERS = ("c++", "g++", "clang++")
 NOT_FIELDS = {"static", "constexpr", "const", "using", "typedef", "struct", "union", "enum", "class", "friend",
               "virtual", "mutable", "volatile", "template", "return", "operator", "inline"}  # fmt: skip
@@ -205,8 +207,8 @@ def first_error(path: Path, output: str) -> str:
 def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
     """The shared library of a header, compiled now (1 to 2 s) or found in the cache. Raises HeaderError.
 
-    Only a library that has passed `probe.fault` enters the cache. The library's name carries a hash of all that it depends on. It is written under another name and renamed, so
-    processes that build the same header at once do not disturb each other.
+    Only a library that has passed `probe.fault` enters the cache. Its name carries a hash of all that it depends on. It
+    is written under another name and renamed, so processes that build the same header at once do not disturb each other.
     """
     command = compiler()
     program = Path(shutil.which(command[0])).resolve()
@@ -227,15 +229,17 @@ def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
         raise HeaderError(f"{cache()}: cannot be written ({error.strerror}); compiled environments go there: "
                           "name another folder in SWEEP_CACHE") from None  # fmt: skip
     try:
-        done = subprocess.run([*command, *flags, "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o", temporary],
+        done = subprocess.run([*command, *flags, "-Wfatal-errors", "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o", temporary],
                               input=glue(path, state, params), capture_output=True, text=True, check=False,
-                              env={**os.environ, "LC_ALL": "C"})  # fmt: skip
+                              timeout=COMPILE_SECONDS, env={**os.environ, "LC_ALL": "C"})  # fmt: skip
         if done.returncode:
             raise HeaderError(first_error(path, done.stderr))
         if fault := probe.fault(temporary):
             raise HeaderError(f"{path}: {fault}")
         os.chmod(temporary, 0o755)
         os.replace(temporary, library)
+    except subprocess.TimeoutExpired:
+        raise HeaderError(f"{path}: does not compile within {COMPILE_SECONDS} s; make its tables smaller") from None
     finally:
         Path(temporary).unlink(missing_ok=True)
     return library
