@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -34,7 +36,7 @@ class Factor(click.FloatRange):
 
     def convert(self, value, param, context):
         found = super().convert(value, param, context)
-        if found != found:
+        if math.isnan(found):
             self.fail("not a number is not in the range x>=1.", param, context)
         return found
 
@@ -82,7 +84,10 @@ def run(study, as_json, **options) -> None:
     """
     from sweep import commands
 
-    out(commands.run(study, **options), as_json, commands.ended)
+    found = commands.run(study, **options)
+    out(found, as_json, commands.ended)
+    if found["report"] is None:
+        raise click.ClickException(found["report_error"])
 
 
 @cli.command()
@@ -217,7 +222,7 @@ def _users(error: BaseException) -> bool:
 def main(arguments: list[str] | None = None) -> None:
     """The command's entry: exit status 0, 2 for a user's mistake, 1 with a traceback for ours, 130 after Ctrl-C."""
     if sys.stderr is None:  # closed by who called us
-        sys.stderr = open(os.devnull, "w")
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stdout is None:
         click.echo("sweep: standard output is closed; nothing was done", err=True)
         sys.exit(1)
@@ -270,7 +275,8 @@ def _status(arguments: list[str] | None) -> int:
         if not (isinstance(error, click.ClickException) or _users(error)):
             raise
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        click.echo(f"sweep: {' '.join(message.split())}", err=True)
+        message = re.sub(r"(\d{36})\d{20,}", r"\1...", " ".join(message.split()))
+        click.echo(f"sweep: {message}", err=True)
         return 2
     return status if isinstance(status, int) else 0
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
+import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +27,18 @@ def _collect(database: str, study: str) -> dict:
     from sweep import results
 
     with _open(database) as store:
-        return results.collect(store, study)
+        data = results.collect(store, study)
+        data["study"]["label"] = _label(data["study"], store.find(data["study"]["name"])["id"] == data["study"]["id"])
+    return data
+
+
+def _label(row: dict, newest: bool) -> str:
+    """How a study is named to `sweep`: an older one of its name with the start of its hash."""
+    return row["name"] if newest else f"{row['name']}@{row['hash'][:8]}"
+
+
+def _report_folder(label: str) -> Path:
+    return Path(f"{label.replace('@', '-')}-report")
 
 
 # -- run, report ----------------------------------------------------------------------------------------
@@ -37,23 +50,62 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
     from sweep import engine, pages, results, study
 
     question = study.load(name, budget=budget, verify=verify, run=run_limit, sampler=sampler)
-    target = Path(folder or f"{question.name}-report")
+    target = Path(folder) if folder else _report_folder(question.name)
     pages.check(target, question.name)  # before the hours of the study, not after
+    _check_writable(target)
     view = terminal.View()
     with _open(database, create=True) as store:
+        _announce_change(question, store, None if folder else target)
         try:
             study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view)
         except KeyboardInterrupt as stop:
             raise type(stop)(f"stopped; every run that ended is stored, and `sweep run {name}` goes on") from None
         data = results.collect(store, study_id)
-    page = pages.write_report(data, target)
-    return {**_overview(data, 1.5), "report": str(page), "database": str(database)}
+    found = {**_overview(data, 1.5), "report": None, "database": str(database)}
+    try:
+        return {**found, "report": str(pages.write_report(data, target))}
+    except pages.PageError as error:  # what was found is shown all the same
+        return {**found, "report_error": str(error)}
+
+
+def _check_writable(folder: Path) -> None:
+    """PageError where a report could not be written, said before the study runs."""
+    from sweep.pages import PageError
+
+    place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".sweep.", dir=place):
+            pass
+    except OSError as error:
+        raise PageError(f"{folder}: a report cannot be written there ({error.strerror}); give --report another") from None
+
+
+def _announce_change(question: Any, store: Any, folder: Path | None) -> None:
+    """Says where an edited file begins another study, and keeps the report of the study before in a folder of its own."""
+    from sweep import study
+
+    known = [row for row in store.studies() if row["name"] == question.name]
+    if not known or known[0]["hash"] == question.hash:
+        return
+    before = _label(known[0], newest=False)
+    what = "the study of that definition goes on" if any(row["hash"] == question.hash for row in known) else "a new study"
+    changes = ", ".join(study.changes(known[0]["definition"], question.definition())[:2])
+    print(f"the definition of {question.name!r} changed ({changes}): {what}; the earlier one stays in the database as "
+          f"{before}", file=sys.stderr)
+    kept = _report_folder(before)
+    if folder is not None and (folder / "index.html").is_file():
+        if kept.exists():
+            shutil.copyfile(folder / "index.html", kept / "index.html")
+        else:
+            folder.rename(kept)
 
 
 def ended(value: dict) -> str:
     """The last words of `sweep run`: what was found, where it is, how to go on."""
     name = value["study"]
-    lines = [_counted(value), "", terminal.front(value), "", f"report     {value['report']}"]
+    lines = [_counted(value), "", terminal.front(value), ""]
+    if value["report"]:
+        lines.append(f"report     {value['report']}")
     if value["recommended"] is not None:
         lines += [f"train it   sweep train {name}", f"export it  sweep export {name}"]
     elif value["front"]:
@@ -68,7 +120,8 @@ def report(database: str, name: str, folder: str | None) -> dict:
     from sweep import pages
 
     data = _collect(database, name)
-    return {"report": str(pages.write_report(data, Path(folder or f"{data['study']['name']}-report")))}
+    target = Path(folder) if folder else _report_folder(data["study"]["label"])
+    return {"report": str(pages.write_report(data, target))}
 
 
 # -- ls, show, best -------------------------------------------------------------------------------------
@@ -81,10 +134,11 @@ def studies(database: str) -> list[dict]:
     found = []
     with _open(database) as store:
         for row in store.studies():
-            best = results.best(results.collect(store, row["id"]))
+            data = results.collect(store, row["id"])
+            best, runs = results.best(data), data["counts"]["runs"]
             pid = store.running(row["id"])
             found.append({"study": row["name"], "id": row["id"], "newest": row["newest"], "hash": row["hash"],
-                          "trials": row["trials"], "runs": row["runs"], "solved": row["solved"],
+                          "trials": row["trials"], "runs": sum(runs.values()), "solved": runs["solved"],
                           "state": "idle" if pid is None else f"running (pid {pid})",
                           "opened": row["opened"], "recommended": _recommended(best)})
     return found
@@ -95,7 +149,7 @@ def _recommended(best: dict) -> dict | None:
 
 
 def studies_table(found: list[dict]) -> str:
-    """The studies as a table; an older one of the same name is marked."""
+    """The studies as a table; an older one of the same name has its hash beside it."""
     if not found:
         return "No studies yet; `sweep run cartpole --budget 60s` makes one."
     rows = []
@@ -105,8 +159,7 @@ def studies_table(found: list[dict]) -> str:
         if best:
             what = [best["trial"], formats.whole(best["parameters"]), formats.seconds(best["seconds"]["median"])]
         solved = formats.percent(row["solved"] / row["runs"] if row["runs"] else None)
-        name = row["study"] if row["newest"] else f"{row['study']} (older)"
-        rows.append([name, row["trials"], row["runs"], solved, row["state"], *what])
+        rows.append([_label({**row, "name": row["study"]}, row["newest"]), row["trials"], row["runs"], solved, row["state"], *what])
     return terminal.table(["study", "trials", "runs", "solved", "state", "best trial", "parameters", "median"], rows)
 
 
@@ -120,9 +173,20 @@ def _overview(data: dict, within: float) -> dict:
 
     counts = data["counts"]
     kept = ("trials", "runs", "training_seconds", "platform_seconds")
-    return {**results.best(data, within=within), "question": data["study"]["question"],
+    return {**results.best(data, within=within), "study": data["study"].get("label", data["study"]["name"]),
+            "question": data["study"]["question"],
             "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
-            "crashes": _crashes(data)}
+            "best_mean_return": _best_mean_return(data), "cut_off": _cut_off(data), "crashes": _crashes(data)}
+
+
+def _best_mean_return(data: dict) -> float | None:
+    returns = [run["best_return"] for trial in data["trials"] for run in (*trial["runs"], *trial["verification"])]
+    return max((value for value in returns if value is not None), default=None)
+
+
+def _cut_off(data: dict) -> int:
+    """Runs that the end of the last search cut off."""
+    return ((data["machines"][-1:] or [{}])[0].get("totals") or {}).get("cut_off", 0)
 
 
 def _crashes(data: dict) -> list[dict]:
@@ -145,21 +209,49 @@ def _counted(value: dict) -> str:
     counts = value["counts"]
     runs = ", ".join(f"{n} {status}" for status, n in counts["runs"].items() if n)
     crashes = "".join(f"{c['runs']} crashed: {c['reason']}\n" for c in value["crashes"][:3])
-    return (f"{counts['trials']} trials; runs: {runs or 'none'}\n{crashes}"
+    return (f"{counts['trials']} trials; runs: {runs or 'none'}\n{crashes}{_unsolved(value)}"
             f"{formats.duration(round(counts['training_seconds']))} of training, "
             f"{formats.duration(counts['platform_seconds'])} of everything else")
+
+
+def _unsolved(value: dict) -> str:
+    """Why a study without a solve has none, as far as its runs say; nothing where one solved."""
+    runs = value["counts"]["runs"]
+    total = sum(runs.values())
+    if runs["solved"]:
+        return ""
+    if not total:
+        cut = value["cut_off"]
+        were = "runs were" if cut != 1 else "run was"
+        return f"{cut} {were} cut off by the end of the search; give it more --budget\n" if cut else ""
+    if runs["diverged"] == total:
+        return f"None of {total} runs solved; all diverged: look at the environment's rewards and observations\n"
+    reached = value["best_mean_return"]
+    best = formats.ABSENT if reached is None else formats.param(float(f"{reached:.4g}"))
+    asked = formats.param(value["definition"]["solve"]["mean_return"])
+    return f"None of {total} runs solved; best mean return {best}, asked {asked}\n"
 
 
 def best(database: str, name: str, max_parameters: int | None, within: float) -> dict:
     """The front and the recommended trial, among networks of at most `max_parameters`."""
     from sweep import results
 
-    return results.best(_collect(database, name), max_parameters=max_parameters, within=within)
+    data = _collect(database, name)
+    solved = [t["parameters"] for t in data["trials"]
+              if any(r["status"] == "solved" for r in (*t["runs"], *t["verification"]))]
+    return {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"],
+            "max_parameters": max_parameters, "smallest_solved": min(solved, default=None)}
 
 
 def recommendation(value: dict) -> str:
     """The recommended trial with its params, below the front."""
     found = _recommended(value)
+    most, least = value.get("max_parameters"), value.get("smallest_solved")
+    if most is not None and least is not None and most < least:
+        return (f"No trial of at most {formats.whole(most)} parameters has solved; "
+                f"the smallest that did has {formats.whole(least)}.")
+    if found is None and not value["front"]:
+        return "No trial has solved yet."
     if found is None:
         return terminal.front(value) + "\nNothing is recommended: no trial of the front is verified."
     params = terminal.table(["param", "value"], [(key, formats.param(v)) for key, v in found["params"].items()])
@@ -182,7 +274,7 @@ def export_trial(database: str, name: str, trial: int | None, file: str | None, 
     content = export.text(data, number)
     if file == "-":
         return {"trial": number, "file": None, "text": content}
-    path = export.write(file or f"{data['study']['name']}-{number}.toml", content.encode(), force)
+    path = export.write(file or f"{data['study']['label']}-{number}.toml", content.encode(), force)
     return {"trial": number, "file": str(path), "text": content}
 
 

@@ -14,7 +14,7 @@ from . import machine, measure, statistics, trainers
 from .interrupts import Interrupts
 from .race import Race, RunView
 from .samplers import CPU_SHARE, Sampler
-from .workers import DEPTH, LocalPool
+from .workers import DEPTH, LocalPool, WorkerError
 
 #: Where runs are shorter than this, each worker has its next task in hand: the gap between runs would count. Longer runs are
 #: decided when they start, with all that is known by then.
@@ -25,8 +25,8 @@ STOPPING = "ending the runs in flight, to measure what was found; Ctrl-C again s
 PROGRESS_SECONDS, FRONT_SECONDS = 0.5, 3.0
 #: A trial whose runs crash so often has ended.
 CRASHES = 2
-#: Finalists that verification starts from.
-FINALISTS = 12
+#: A search whose first runs, so many, all crash for one reason is ended.
+HOPELESS = 8
 
 
 def run(study: Any, store: Any, workers: int | None = None, seed: int = 0, ray: str | None = None,
@@ -132,7 +132,8 @@ class Search:
         self._shown = self._front_found = -math.inf
         self._front: list[tuple[int, int, float]] = []
         self.totals = {"search_seconds": 0.0, "verify_seconds": 0.0, "worker_seconds": 0.0, "training_seconds": 0.0,
-                       "sampler_cpu_seconds": 0.0, "platform_cpu_seconds": 0.0, "runs": 0}
+                       "sampler_cpu_seconds": 0.0, "platform_cpu_seconds": 0.0, "runs": 0, "cut_off": 0}
+        self._first: list[str] = []  # why the first runs of this invocation crashed, "" where one did not
         self._worker_cpu, self._cpu_before = 0.0, cpu_before
         self._load()
 
@@ -217,6 +218,7 @@ class Search:
                 del trial.seeds[task.seed]
             if run is not None:
                 self.totals["training_seconds"] += run.seconds
+                self.totals["cut_off"] += 1
             return
         audit = self.race.audit(trial.number)
         self.store.add_run(trial.id, self.invocation, run, "search", task.cap_seconds, audit, finished.worker, task.attempt)
@@ -227,6 +229,10 @@ class Search:
                                     run.curve))
         if not trial.flying:
             self._settle(trial)
+        if len(self._first) < HOPELESS:
+            self._first.append(run.reason or "unknown" if run.status == "crashed" else "")
+            if len(self._first) == HOPELESS and self._first[0] and len(set(self._first)) == 1:
+                raise WorkerError(f"the first {HOPELESS} runs all crashed, so the search has ended: {run.reason}")
 
     def _lower_caps(self) -> None:
         """What was learned since a run began holds for it too."""

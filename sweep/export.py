@@ -138,6 +138,8 @@ def _toml(value: Any) -> str:
 def refuse_existing(path: str | Path, force: bool) -> None:
     """ExportError where `path` exists (and `force` is not given) or cannot be written: said before anything runs."""
     path = Path(path)
+    if not path.name.isprintable():
+        raise ExportError(f"{str(path)!r}: the name of a file has a character that cannot be printed; choose another")
     if path.is_dir():
         raise ExportError(f"{path} is a folder; name a file")
     if os.path.lexists(path) and not path.is_file():

@@ -19,6 +19,7 @@ import numpy as np
 from sweep import locks
 from sweep.database import Database
 from sweep.schema import COUNTS, RUN_FIELDS, STATES, STATUSES
+from sweep.tomlfiles import listing
 from sweep.values import StoreError, curve_text, json_text, now, plain, row_of, strict_json
 from trainer_native.config import closest
 
@@ -73,7 +74,7 @@ class Store:
             return self._database.utils.table("studies").insert({**row, "created": row["opened"]}).last_pk
 
     def find(self, name: str) -> dict:
-        """The newest study of that name, or StoreError.
+        """The newest study of that name, or the one of NAME@HASH, where HASH begins its hash; else StoreError.
 
         id, name, hash, env, question, definition (dict), budget (dict), sampler, created, opened. The error names the
         studies there are, and the one that was meant.
@@ -81,16 +82,20 @@ class Store:
         rows = self._database.rows(
             "SELECT * FROM studies WHERE name = ? ORDER BY opened DESC, id DESC LIMIT 1", [plain(name)]
         )
+        start, at, prefix = name.rpartition("@")
+        if not rows and at and prefix:
+            rows = self._database.rows(
+                "SELECT * FROM studies WHERE name = ? AND substr(hash, 1, ?) = ? ORDER BY opened DESC, id DESC LIMIT 1",
+                [plain(start), len(prefix), plain(prefix)],
+            )
         if rows:
             return self._decoded("studies", rows[0], "definition", "budget")
         names = [
             row["name"]
             for row in self._database.rows("SELECT name FROM studies GROUP BY name ORDER BY max(opened) DESC")
         ]
-        holds = (
-            f"it holds {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else "it holds none yet"
-        )
-        raise StoreError(f"{self.path} has no study {name!r}.{closest(name, names)} ({holds})")
+        holds = f"It holds {listing(names)}" if names else "It holds none yet"
+        raise StoreError(f"{self.path} has no study {name!r}.{closest(name, names) or f' {holds}'}")
 
     def studies(self) -> list[dict]:
         """All studies, newest first: the columns of `find` and `newest` (bool), `trials`, `runs`, `solved` (counts)."""

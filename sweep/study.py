@@ -103,6 +103,8 @@ def load(
     """
     path = tomlfiles.find("studies", name_or_path)
     where = shown(path)
+    if not path.stem.isprintable():
+        raise StudyError(f"{where!r}: the name of a study has a character that cannot be printed; rename the file")
     content, question = tomlfiles.read(path)
     _check_keys(content, _STUDY_KEYS, where, "a study")
     environment, env = _environment(content, path)
@@ -140,6 +142,24 @@ def load(
     )
 
 
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What differs between two definitions, one short text each."""
+    texts = []
+    old, new = _flat(before), _flat(after)
+    for key in dict.fromkeys([*new, *old]):
+        if old.get(key) != new.get(key):
+            told = (space.brief(side[key]) if key in side else "absent" for side in (old, new))
+            texts.append("environment source" if key == "source_hash" else f"{key} {' -> '.join(told)}")
+    return texts
+
+
+def _flat(definition: dict[str, Any]) -> dict[str, Any]:
+    """Dimensions by their names, the rest by dotted keys; whole floats as ints."""
+    tables = {**definition.get("dimensions", {}), **{f"solve.{k}": v for k, v in definition.get("solve", {}).items()}}
+    flat = tables | {key: value for key, value in definition.items() if key not in ("dimensions", "solve")}
+    return {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in flat.items()}
+
+
 def parse_duration(value: str | float) -> float:
     """Seconds of "90s", "15m", "1h30m", "2.5s", or of a number, which is seconds already. Raises StudyError."""
     error = StudyError(f"{space.brief(value)} is not a duration; legal are such as {_DURATIONS}")
@@ -162,7 +182,7 @@ def _environment(content: dict, path: Path) -> tuple[Environment, str]:
 
     where, known = shown(path), environments.names()
     if "env" not in content:
-        raise StudyError(f"{where}: 'env' is missing; legal are {', '.join(known)}, or the path of a header")
+        raise StudyError(f"{where}: 'env' is missing; legal are {tomlfiles.listing(known)}, or the path of a header")
     env = _word(content["env"], f"{where}: 'env'")
     is_path = env.endswith(".h") or "/" in env or os.sep in env
     if is_path:
@@ -176,8 +196,8 @@ def _environment(content: dict, path: Path) -> tuple[Environment, str]:
     except (environments.HeaderError, OSError) as error:
         if is_path or env in known:
             raise StudyError(f"{where}: 'env' is {env!r}: {one_line(error)}") from None
-    legal = ", ".join([*known, "or the path of a header"])
-    raise StudyError(f"{where}: {env!r} is not an environment.{config.closest(env, known)} Legal are {legal}")
+    hint = config.closest(env, known) or f" Legal are {tomlfiles.listing(known)} (`sweep envs`), or the path of a header"
+    raise StudyError(f"{where}: {space.brief(env)} is not an environment.{hint}")
 
 
 def _check_keys(content: dict, legal: tuple[str, ...], where: str, of_what: str) -> None:

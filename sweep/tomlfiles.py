@@ -47,8 +47,14 @@ def find(kind: str, name: str | Path, where: str = "", beside: Path | None = Non
         raise StudyError(f"{prefix}{text}: no such file")
     known = names(kind)
     noun = {"studies": "study", "spaces": "space"}[kind]
-    legal = ", ".join([*known, "or the path of a .toml file"])
-    raise StudyError(f"{prefix}{text!r} is not a {noun}.{config.closest(text, known)} Legal are {legal}")
+    hint = config.closest(text, known) or f" Legal are {listing(known)}, or the path of a .toml file"
+    raise StudyError(f"{prefix}{text!r} is not a {noun}.{hint}")
+
+
+def listing(names: list[str], most: int = 8) -> str:
+    """Names for an error message, the first few of many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def shown(path: Path) -> str:
