@@ -218,7 +218,7 @@ def _unsolved(value: dict) -> str:
     """Why a study without a solve has none, as far as its runs say; nothing where one solved."""
     runs = value["counts"]["runs"]
     total = sum(runs.values())
-    if runs["solved"]:
+    if runs["solved"] or total and runs["crashed"] == total:  # why they crashed is said already
         return ""
     if not total:
         cut = value["cut_off"]
@@ -227,8 +227,8 @@ def _unsolved(value: dict) -> str:
     if runs["diverged"] == total:
         return f"None of {total} runs solved; all diverged: look at the environment's rewards and observations\n"
     reached = value["best_mean_return"]
-    best = formats.ABSENT if reached is None else formats.param(float(f"{reached:.4g}"))
-    asked = formats.param(value["definition"]["solve"]["mean_return"])
+    best = formats.ABSENT if reached is None else f"{reached:,.4g}"
+    asked = f"{value['definition']['solve']['mean_return']:,.10g}"
     return f"None of {total} runs solved; best mean return {best}, asked {asked}\n"
 
 
@@ -237,10 +237,12 @@ def best(database: str, name: str, max_parameters: int | None, within: float) ->
     from sweep import results
 
     data = _collect(database, name)
+    found = {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"]}
+    if max_parameters is None or found["front"]:
+        return found
     solved = [t["parameters"] for t in data["trials"]
               if any(r["status"] == "solved" for r in (*t["runs"], *t["verification"]))]
-    return {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"],
-            "max_parameters": max_parameters, "smallest_solved": min(solved, default=None)}
+    return {**found, "max_parameters": max_parameters, "smallest_solved": min(solved, default=None)}
 
 
 def recommendation(value: dict) -> str:

@@ -95,7 +95,7 @@ class Store:
             for row in self._database.rows("SELECT name FROM studies GROUP BY name ORDER BY max(opened) DESC")
         ]
         holds = f"It holds {listing(names)}" if names else "It holds none yet"
-        raise StoreError(f"{self.path} has no study {name!r}.{closest(name, names) or f' {holds}'}")
+        raise StoreError(f"{self.path} has no study {name!r}.{closest(name, names)} {holds}")
 
     def studies(self) -> list[dict]:
         """All studies, newest first: the columns of `find` and `newest` (bool), `trials`, `runs`, `solved` (counts)."""

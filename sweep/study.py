@@ -162,7 +162,7 @@ def _flat(definition: dict[str, Any]) -> dict[str, Any]:
 
 def parse_duration(value: str | float) -> float:
     """Seconds of "90s", "15m", "1h30m", "2.5s", or of a number, which is seconds already. Raises StudyError."""
-    error = StudyError(f"{space.brief(value)} is not a duration; legal are such as {_DURATIONS}")
+    error = StudyError(f"{repr(value)[:60]} is not a duration; legal are such as {_DURATIONS}")
     if isinstance(value, str):
         value = " ".join(value.split())
         number = r"(\d+(?:\.\d*)?|\.\d+)"
@@ -196,7 +196,8 @@ def _environment(content: dict, path: Path) -> tuple[Environment, str]:
     except (environments.HeaderError, OSError) as error:
         if is_path or env in known:
             raise StudyError(f"{where}: 'env' is {env!r}: {one_line(error)}") from None
-    hint = config.closest(env, known) or f" Legal are {tomlfiles.listing(known)} (`sweep envs`), or the path of a header"
+    listed = tomlfiles.listing(known) + (" (`sweep envs`)" if len(known) > 8 else "")
+    hint = f"{config.closest(env, known)} Legal are {listed}, or the path of a header"
     raise StudyError(f"{where}: {space.brief(env)} is not an environment.{hint}")
 
 

@@ -47,8 +47,8 @@ def find(kind: str, name: str | Path, where: str = "", beside: Path | None = Non
         raise StudyError(f"{prefix}{text}: no such file")
     known = names(kind)
     noun = {"studies": "study", "spaces": "space"}[kind]
-    hint = config.closest(text, known) or f" Legal are {listing(known)}, or the path of a .toml file"
-    raise StudyError(f"{prefix}{text!r} is not a {noun}.{hint}")
+    legal = f"{listing(known)}, or the path of a .toml file"
+    raise StudyError(f"{prefix}{text!r} is not a {noun}.{config.closest(text, known)} Legal are {legal}")
 
 
 def listing(names: list[str], most: int = 8) -> str:

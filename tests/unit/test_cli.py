@@ -31,6 +31,9 @@ def test_help_imports_nothing_heavy():
     (["run", "cartpole", "--budgte", "5m"], "'--budget'"),
     (["best", "x", "--max-parameters", "0"], "max-parameters"),
     (["show"], "STUDY"),
+    (["run", "cartpole", "--seed", "-1"], "--seed"),
+    (["train", "a.toml", "--seed", str(2**63)], "--seed"),
+    (["best", "x", "--within", "nan"], "--within"),
 ])
 def test_a_mistyped_command_is_one_line(capsys, arguments, meant):
     status, out, err = call(capsys, *arguments)
@@ -57,6 +60,14 @@ def test_every_command_has_help(capsys):
     for name in cli.cli.commands:
         status, out, _ = call(capsys, name, "--help")
         assert status == 0 and out.startswith(f"Usage: sweep {name}")
+
+
+@pytest.mark.parametrize("end", [">&-", "> /dev/full"])
+@pytest.mark.parametrize("command", ["--help", "envs --json"])
+def test_an_output_that_cannot_be_written_is_one_line(end, command):
+    code = f"'{sys.executable}' -c 'from sweep.cli import main; main()' {command} {end}"
+    done = subprocess.run(["sh", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("sweep: standard output") and done.stderr.count("\n") == 1
 
 
 # -- the view of a running study ------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pickle
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -283,11 +284,11 @@ MISTAKES = [
      "the mean return that counts as solved")),
     ("[solve]\nmean_return = 800", "", ("a.toml: [solve] is missing; legal is a table with mean_return, "
      "and maybe episodes and policy")),
-    ("= 800", "= '800'", "a.toml [solve]: 'mean_return' is '800'; legal is a number"),
-    ("= 800", "= nan", "a.toml [solve]: 'mean_return' is nan; legal is a number"),
-    ("= 800", "= true", "a.toml [solve]: 'mean_return' is true; legal is a number"),
-    ("= 800", "= 800\nepisodes = 0", "a.toml [solve]: 'episodes' is 0; legal is a whole number, at least 1"),
-    ("= 800", "= 800\nepisodes = 1.5", "a.toml [solve]: 'episodes' is 1.5; legal is a whole number, at least 1"),
+    ("= 800", "= '800'", "a.toml [solve]: 'mean_return' is '800'; legal is a finite number"),
+    ("= 800", "= nan", "a.toml [solve]: 'mean_return' is nan; legal is a finite number"),
+    ("= 800", "= true", "a.toml [solve]: 'mean_return' is true; legal is a finite number"),
+    ("= 800", "= 800\nepisodes = 0", "a.toml [solve]: 'episodes' is 0; legal is a whole number, from 1 to 100,000"),
+    ("= 800", "= 800\nepisodes = 1.5", "a.toml [solve]: 'episodes' is 1.5; legal is a whole number, from 1 to 100,000"),
     ("= 800", "= 800\npolicy = 'gredy'", ("a.toml [solve]: 'policy' is 'gredy'. Did you mean 'greedy'? "
      "Legal are sampled, greedy")),
     ("= 800", "= 800\nepisode = 5", ("a.toml [solve]: 'episode' is not legal here. Did you mean 'episodes'? "
@@ -319,6 +320,21 @@ def test_each_mistake_is_one_line(here, old, new, message):
     found = line(load, write(GOOD.replace(old, new, 1)))
     assert found == (message or "a.toml: 'env' is 'broken.h': x.h, line 3: no reset").replace(
         "'broken.h'", repr(str(here / "broken.h")))
+
+
+def test_what_changed_between_two_definitions():
+    before = {"env": "a", "source_hash": "x", "dimensions": {"hidden": [8, 16]}, "solve": {"mean_return": 185.0}}
+    after = {"env": "a", "source_hash": "y", "dimensions": {"hidden": 8}, "solve": {"mean_return": 180.0}}
+    assert studies.changes(before, before) == []
+    assert studies.changes(before, after) == ["hidden [8, 16] -> 8", "solve.mean_return 185 -> 180", "environment source"]
+
+
+@pytest.mark.parametrize("table", ["mean_return = " + "9" * 400, "mean_return = 1\nepisodes = 2000000000",
+                                   "mean_return = 1\nepisodes = " + "9" * 20])
+def test_a_hostile_solve_is_a_short_line(table):
+    with pytest.raises(StudyError) as error:
+        studies.check_solve(tomllib.loads(table), "a.toml [solve]")
+    assert len(str(error.value)) < 140
 
 
 def test_unknown_studies(here):
