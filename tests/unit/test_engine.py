@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from synthetic_trainer import simulate, study
 
-from sweep import engine, measure, results, trainers
+from sweep import engine, measure, results, trainers, verification
 from sweep.store import Store, StoreError
 
 
@@ -47,6 +47,7 @@ def end_after(monkeypatch, runs):
 
 def test_a_study_from_its_defaults_to_a_verified_result(store, monkeypatch):
     monkeypatch.setattr(measure, "DISTURBED", 1e9)  # a test may run beside anything
+    monkeypatch.setattr(verification, "LEAST_CAP_SECONDS", 1.0)  # a seed that never solves is not to take all the time
     end_after(monkeypatch, runs=60)
     snapshots = []
     study_id = engine.run(study(60.0, 20.0), store, progress=snapshots.append)
