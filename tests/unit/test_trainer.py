@@ -114,12 +114,12 @@ def test_a_limit_does_not_change_what_came_before_it():
 
 
 HOSTILE = """
-// A game whose rewards become infinite: what a header with a mistake does.
+// A game whose rewards are no numbers late in an episode: what a header with a mistake does.
 #pragma once
 #include "environment.h"
 namespace hostile {
 struct State { int steps; /* env steps of this episode */ };
-struct Params { int wait = 50;  /* env steps before the reward is infinite */ };
+struct Params { int wait = 400;  /* env steps before the reward is none; more than a new header is tried with */ };
 constexpr sweep::Bounds bounds[] = {{1, 1000}};
 constexpr int observation_size = 1, actions = 2, longest_episode = 1000;
 SWEEP_FN constexpr sweep::Input input(int) { return sweep::quantity(0.0f, 1000.0f); }
@@ -138,7 +138,7 @@ def test_divergence_is_caught(tmp_path):
     header.write_text(HOSTILE)
     run = trainer_native.train(header, CARTPOLE, 1, NEVER, 20.0, 1_000_000)
     assert run.status == "diverged" and "not a number" in run.reason
-    assert run.env_steps < 10_000
+    assert run.env_steps < 20_000
 
 
 def test_bad_arguments_are_named():
