@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 from sweep import statistics
-
-if TYPE_CHECKING:
-    from sweep.race import RunView
 
 # Fresh seeds of each screened finalist, and the share of the time that screens may take.
 SCREEN_RUNS, SCREEN_SHARE = 4, 0.2
@@ -33,7 +30,7 @@ class Finalist:
     claimed_median: float  # Kaplan–Meier median of the search, seconds; the restart ERT where it is not reached
     search_runs: int
     search_solved: int
-    runs: list[RunView] = field(default_factory=list)  # fresh seeds only
+    runs: list[Any] = field(default_factory=list)  # race.RunView of fresh seeds only
 
 
 @dataclass(frozen=True)
