@@ -220,7 +220,9 @@ class _Cma:
             sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, source_trials=source)
         else:
             best = min(zip(units, told, strict=True), key=lambda pair: pair[1].single, default=(None, None))[0]
-            sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, x0=best, sigma0=0.25 if best else None)
+            with warnings.catch_warnings():  # Optuna 5 wants a way to start at a point no longer, and has no other
+                warnings.simplefilter("ignore", FutureWarning)
+                sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, x0=best)
         self.study = optuna.create_study(sampler=sampler)
         self.open: dict[tuple, Any] = {}
 
