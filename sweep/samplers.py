@@ -220,7 +220,7 @@ class _Cma:
             sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, source_trials=source)
         else:
             best = min(zip(units, told, strict=True), key=lambda pair: pair[1].single, default=(None, None))[0]
-            with warnings.catch_warnings():  # Optuna 5 wants a way to start at a point no longer, and has no other
+            with warnings.catch_warnings():  # Optuna 5 deprecates x0 and has nothing in its place
                 warnings.simplefilter("ignore", FutureWarning)
                 sampler = optuna.samplers.CmaEsSampler(seed=seed, n_startup_trials=0, x0=best)
         self.study = optuna.create_study(sampler=sampler)
