@@ -92,7 +92,7 @@ void run_training(const Game* game, const void* params, const Options& o, unsign
         result.ending = Ending::no_memory;
         return;
     }
-    train(m, o, seed, rule, max_env_steps, control, called, result);
+    train(Block{}, m, o, seed, rule, max_env_steps, control, called, result);
     unpad(m.player.shape, m.weights, weights);
     const int size = table(game).observation_size;
     for (int i = 0; i < size; i++) {
@@ -127,7 +127,7 @@ long long run_evaluation(const Game* game, const void* params, const Options& o,
     pad(p.shape, weights, padded_weights);
     const double start = cpu_seconds();
     const auto stopped = [&] { return control[1] != 0.0 || cpu_seconds() - start > control[0]; };
-    const long steps = evaluate(p, padded_weights, seed, greedy != 0, room, results, stopped);
+    const long steps = evaluate(Block{}, p, padded_weights, seed, greedy != 0, room, results, stopped);
     for (int i = 0; i < episodes; i++) returns[i] = results[i];
     return steps;
 }
@@ -187,21 +187,22 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     whole.minibatches = 1;
     whole.vtrace = 1;   // for the ratios
     if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, whole, 1); })) return;
-    begin(m, whole, seed);
+    const Block b = {};
+    begin(b, m, whole, seed);
     const Shape& n = m.player.shape;
-    RecentReturns recent = {m.recent, 1, 0};
+    const RecentReturns recent = {m.recent, m.episodes, 1};
     pad(n, acting, m.weights);
     // Two rollouts, so that the second starts in the middle of episodes and from states that are not zero.
-    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
-    play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
+    play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
+    play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
     const UpdateOptions u = update_options(whole);
-    advantages_of(Block{}, o.horizon, o.envs, o.gamma, o.gae_lambda, m.rollout.rewards, m.rollout.ended,
+    advantages_of(b, o.horizon, o.envs, o.gamma, o.gae_lambda, m.rollout.rewards, m.rollout.ended,
                   m.rollout.values, nullptr, 1.0f, 1.0f, m.rollout.advantages);
     for (int i = 0; i < o.envs; i++) m.update.order[i] = i;
-    gather_targets(m.rollout, u, m.update, m.update.order, o.envs, m.rollout.values);
-    if (o.normalise_advantages) normalise_advantages(m.update.targets.advantages, long(o.envs) * o.horizon);
+    gather_targets(b, m.rollout, u, m.update, m.update.order, o.envs, m.rollout.values);
+    if (o.normalise_advantages) normalise_advantages(b, m.update.targets.advantages, long(o.envs) * o.horizon, m.update.optimizer.sums);
     pad(n, weights, m.weights);
-    out.loss = minibatch_gradient(n, u, m.weights, m.rollout, m.update, m.update.order, o.envs, true);
+    out.loss = minibatch_gradient(b, n, u, m.weights, m.rollout, m.update, m.update.order, o.envs, true);
     unpad(n, m.update.gradients, out.gradient);
     const Rollout& r = m.rollout;
     const long rows = long(o.envs) * o.horizon, states = long(n.layers) * o.envs * n.hidden;

@@ -2,8 +2,8 @@
 //
 // A function that works on many things takes a Block first and loops
 // `for (int i = b.lane; i < n; i += b.lanes)`. On the CPU a block has one lane, known at compile time, so such a loop
-// is a plain one; on a GPU one training run is one thread block. What lanes exchange lives in memory, and every lane
-// reaches every sync.
+// is a plain one; on a GPU one training run is one thread block. What lanes exchange lives in memory, every lane reaches
+// every sync, and a function that writes what others read ends with one. A lane that works by itself is `alone()`.
 #pragma once
 
 namespace sweep {
@@ -25,10 +25,11 @@ struct Block {
     int lane, lanes;
     SWEEP_FN void sync() const {
 #ifdef __CUDA_ARCH__
-        __syncthreads();
+        if (lanes > 1) __syncthreads();
 #endif
     }
 };
+SWEEP_FN Block alone() { return {0, 1}; }
 
 SWEEP_FN float bits_to_float(uint32 bits) {
 #ifdef __CUDA_ARCH__
@@ -60,6 +61,7 @@ struct Block {
     static constexpr int lane = 0, lanes = 1;
     SWEEP_FN void sync() const {}
 };
+SWEEP_FN Block alone() { return {}; }
 
 SWEEP_FN float bits_to_float(uint32 bits) { return __builtin_bit_cast(float, bits); }
 SWEEP_FN uint32 float_to_bits(float value) { return __builtin_bit_cast(uint32, value); }
@@ -88,6 +90,14 @@ SWEEP_FN float highest(float a, float b) { return a > b ? a : b; }
 SWEEP_FN float clamp(float x, float low, float high) {
     const float y = x < low ? low : x;
     return y > high ? high : y;
+}
+
+// This lane's part of 0 .. n − 1, where neighbours should stay together.
+struct Range {
+    int first, last;
+};
+SWEEP_FN Range share_of(Block b, int n) {
+    return {int(int64(n) * b.lane / b.lanes), int(int64(n) * (b.lane + 1) / b.lanes)};
 }
 
 }  // namespace sweep

@@ -90,29 +90,34 @@ inline void matmul_part(int rows, int columns, int terms, const float* a, long l
 }
 
 template <Left left = Left::rows, Result result = Result::written>
-inline void matmul(int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb, float* c,
-                   long ldc) {
+inline void matmul(Block block, int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb,
+                   float* c, long ldc) {
+    const Range mine = share_of(block, rows);
     if constexpr (left == Left::rows) {
         // A chunk of rows stays in the cache while the panels of B pass over it.
         const int chunk = 96;
-        for (int i = 0; i < rows; i += chunk)
-            matmul_part<left, result>(rows - i < chunk ? rows - i : chunk, columns, terms, a + i * lda, lda, b, ldb,
-                                      c + i * ldc, ldc);
+        for (int i = mine.first; i < mine.last; i += chunk)
+            matmul_part<left, result>(mine.last - i < chunk ? mine.last - i : chunk, columns, terms, a + i * lda, lda, b,
+                                      ldb, c + i * ldc, ldc);
     } else {
         // The terms are the long side here (the rows of a minibatch): a chunk of them, added to what came before.
-        const int chunk = 128;
+        const int chunk = 128, count = mine.last - mine.first;
         const int first = terms < chunk ? terms : chunk;
-        matmul_part<left, result>(rows, columns, first, a, lda, b, ldb, c, ldc);
+        a += mine.first;
+        c += mine.first * ldc;
+        matmul_part<left, result>(count, columns, first, a, lda, b, ldb, c, ldc);
         for (int k = first; k < terms; k += chunk)
-            matmul_part<left, Result::added>(rows, columns, terms - k < chunk ? terms - k : chunk, a + k * lda, lda,
+            matmul_part<left, Result::added>(count, columns, terms - k < chunk ? terms - k : chunk, a + k * lda, lda,
                                              b + k * ldb, ldb, c, ldc);
     }
+    block.sync();
 }
 
 // to[columns, rows] = the transpose of from[rows, columns].
-inline void transpose(int rows, int columns, const float* from, long from_stride, float* to, long to_stride) {
-    for (int i = 0; i < rows; i++)
+inline void transpose(Block b, int rows, int columns, const float* from, long from_stride, float* to, long to_stride) {
+    for (int i = b.lane; i < rows; i += b.lanes)
         for (int j = 0; j < columns; j++) to[j * to_stride + i] = from[i * from_stride + j];
+    b.sync();
 }
 
 }  // namespace sweep

@@ -117,20 +117,25 @@ struct Activations {
     SWEEP_FN float* x_of(const Shape& n, int l) const { return x + long(l) * rows * n.hidden; }
     SWEEP_FN float* gates_of(const Shape& n, int l) const { return gates + 3L * l * rows * n.hidden; }
     SWEEP_FN float* h_of(const Shape& n, int l) const { return h + long(l) * rows * n.hidden; }
+    // Room for one row in what has room for `rows`: no two share a float.
+    SWEEP_FN Activations part(const Shape& n, int row) const {
+        return {x + long(row) * (n.layers + 1) * n.hidden, gates + 3L * row * n.layers * n.hidden,
+                h + long(row) * n.layers * n.hidden, logits + long(row) * n.outputs(), 1};
+    }
 };
 
 // From the encoder's output (in a.x) to the logits of steps · sequences rows. states: one pointer per layer, h before
 // the first step, [sequences, H]; `next`: where each layer's states go, or null for the room in `a`.
-inline void layers_forward(const Shape& n, const float* weights, int steps, int sequences, const float* keep,
+inline void layers_forward(Block b, const Shape& n, const float* weights, int steps, int sequences, const float* keep,
                            float* const* states, float* const* next, const Activations& a) {
     const int rows = steps * sequences, hidden = n.hidden;
     for (int l = 0; l < n.layers; l++) {
-        matmul(rows, 3 * hidden, hidden, a.x_of(n, l), hidden, weights + n.layer(l), 3 * hidden, a.gates_of(n, l),
+        matmul(b, rows, 3 * hidden, hidden, a.x_of(n, l), hidden, weights + n.layer(l), 3 * hidden, a.gates_of(n, l),
                3 * hidden);
-        cell_forward(Block{}, steps, sequences, hidden, a.gates_of(n, l), a.x_of(n, l), keep, states[l],
+        cell_forward(b, steps, sequences, hidden, a.gates_of(n, l), a.x_of(n, l), keep, states[l],
                      next ? next[l] : a.h_of(n, l), a.x_of(n, l + 1));
     }
-    matmul(rows, n.outputs(), hidden, a.x_of(n, n.layers), hidden, weights + n.decoder(), n.outputs(), a.logits,
+    matmul(b, rows, n.outputs(), hidden, a.x_of(n, n.layers), hidden, weights + n.decoder(), n.outputs(), a.logits,
            n.outputs());
 }
 
@@ -140,33 +145,34 @@ struct Transposes {
     float* decoder;   // [outputs, H]
 };
 
-inline void make_transposes(const Shape& n, const float* weights, const Transposes& to) {
+inline void make_transposes(Block b, const Shape& n, const float* weights, const Transposes& to) {
     const int hidden = n.hidden;
     for (int l = 0; l < n.layers; l++)
-        transpose(hidden, 3 * hidden, weights + n.layer(l), 3 * hidden, to.layers + 3L * hidden * hidden * l, hidden);
-    transpose(hidden, n.outputs(), weights + n.decoder(), n.outputs(), to.decoder, hidden);
+        transpose(b, hidden, 3 * hidden, weights + n.layer(l), 3 * hidden, to.layers + 3L * hidden * hidden * l, hidden);
+    transpose(b, hidden, n.outputs(), weights + n.decoder(), n.outputs(), to.decoder, hidden);
 }
 
 // From the gradient of the logits (in a.logits) to the gradient of the encoder's output (left in a.x_of(layers)),
 // adding the gradients of all weights but the encoder's to `gradients`. carry: scratch, [sequences, H].
-inline void layers_backward(const Shape& n, const Transposes& transposed, int steps, int sequences, const float* keep,
-                            float* const* states, const Activations& a, float* gradients, float* carry) {
+inline void layers_backward(Block b, const Shape& n, const Transposes& transposed, int steps, int sequences,
+                            const float* keep, float* const* states, const Activations& a, float* gradients,
+                            float* carry) {
     const int rows = steps * sequences, hidden = n.hidden;
     float* top = a.x_of(n, n.layers);
-    matmul<Left::columns, Result::added>(hidden, n.outputs(), rows, top, hidden, a.logits, n.outputs(),
+    matmul<Left::columns, Result::added>(b, hidden, n.outputs(), rows, top, hidden, a.logits, n.outputs(),
                                          gradients + n.decoder(), n.outputs());
-    matmul(rows, hidden, n.actions + 1, a.logits, n.outputs(), transposed.decoder, hidden, top, hidden);
+    matmul(b, rows, hidden, n.actions + 1, a.logits, n.outputs(), transposed.decoder, hidden, top, hidden);
     for (int l = n.layers - 1; l >= 0; l--) {
-        cell_backward(Block{}, steps, sequences, hidden, a.gates_of(n, l), a.x_of(n, l), keep, states[l], a.h_of(n, l),
+        cell_backward(b, steps, sequences, hidden, a.gates_of(n, l), a.x_of(n, l), keep, states[l], a.h_of(n, l),
                       top, carry);
-        matmul<Left::columns, Result::added>(hidden, 3 * hidden, rows, a.x_of(n, l), hidden, a.gates_of(n, l),
+        matmul<Left::columns, Result::added>(b, hidden, 3 * hidden, rows, a.x_of(n, l), hidden, a.gates_of(n, l),
                                              3 * hidden, gradients + n.layer(l), 3 * hidden);
-        matmul<Left::rows, Result::added>(rows, hidden, 3 * hidden, a.gates_of(n, l), 3 * hidden,
+        matmul<Left::rows, Result::added>(b, rows, hidden, 3 * hidden, a.gates_of(n, l), 3 * hidden,
                                           transposed.layers + 3L * hidden * hidden * l, hidden, top, hidden);
     }
 }
 
-// Uniform in ± gain / √fan_in, gain √2 in the encoder and 1 elsewhere; padding zero.
+// Uniform in ± gain / √fan_in, gain √2 in the encoder and 1 elsewhere; padding zero. One lane's work.
 inline void initialise(const Shape& n, float* weights, Rng& rng) {
     for (long i = 0; i < n.weights(); i++) weights[i] = 0.0f;
     const auto fill = [&](float* w, int rows, int columns, int stride, float gain) {

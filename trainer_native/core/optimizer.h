@@ -9,35 +9,43 @@
 
 namespace sweep {
 
-// A sum whose order is fixed: 64 running sums by index modulo 64, then halves added to halves.
+// A sum whose order is fixed: 64 running sums by index modulo 64, then halves added to halves. Each running sum belongs
+// to one lane; `shared` [64] is where lanes exchange them.
 struct Sum {
-    static constexpr int lanes = 64;
-    float lane[lanes] = {};
+    static constexpr int size = 64;
+    float part[size] = {};
 
-    SWEEP_FN float total() {
-        for (int half = lanes / 2; half > 0; half /= 2)
-            for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-        return lane[0];
+    SWEEP_FN float total(Block b, float* shared) const {
+        for (int i = b.lane; i < size; i += b.lanes) shared[i] = part[i];
+        b.sync();
+        float sum[size];
+        for (int i = 0; i < size; i++) sum[i] = shared[i];
+        b.sync();
+        for (int half = size / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; i++) sum[i] += sum[i + half];
+        return sum[0];
     }
 };
 
-// Σ (x − shift)². A NaN or an infinity anywhere shows in the result.
-inline float sum_of_squares(const float* x, long count, float shift = 0.0f) {
+// Σ (x − shift)², the same in every lane. A NaN or an infinity anywhere shows in the result.
+inline float sum_of_squares(Block b, const float* x, long count, float* shared, float shift = 0.0f) {
     Sum sum;
     long i = 0;
-    for (; i + Sum::lanes <= count; i += Sum::lanes)
-        for (int j = 0; j < Sum::lanes; j++) sum.lane[j] = fma(x[i + j] - shift, x[i + j] - shift, sum.lane[j]);
-    for (int j = 0; i + j < count; j++) sum.lane[j] = fma(x[i + j] - shift, x[i + j] - shift, sum.lane[j]);
-    return sum.total();
+    for (; i + Sum::size <= count; i += Sum::size)
+        for (int j = b.lane; j < Sum::size; j += b.lanes)
+            sum.part[j] = fma(x[i + j] - shift, x[i + j] - shift, sum.part[j]);
+    for (int j = b.lane; i + j < count; j += b.lanes)
+        sum.part[j] = fma(x[i + j] - shift, x[i + j] - shift, sum.part[j]);
+    return sum.total(b, shared);
 }
 
-inline float sum_of(const float* x, long count) {
+inline float sum_of(Block b, const float* x, long count, float* shared) {
     Sum sum;
     long i = 0;
-    for (; i + Sum::lanes <= count; i += Sum::lanes)
-        for (int j = 0; j < Sum::lanes; j++) sum.lane[j] += x[i + j];
-    for (int j = 0; i + j < count; j++) sum.lane[j] += x[i + j];
-    return sum.total();
+    for (; i + Sum::size <= count; i += Sum::size)
+        for (int j = b.lane; j < Sum::size; j += b.lanes) sum.part[j] += x[i + j];
+    for (int j = b.lane; i + j < count; j += b.lanes) sum.part[j] += x[i + j];
+    return sum.total(b, shared);
 }
 
 struct OptimizerOptions {
@@ -50,6 +58,7 @@ struct OptimizerRoom {
     float* second;    // [weights]: Adam's second moment
     double* powers;   // [2]: Adam's momenta to the power of the steps taken; 1 before the first
     float* scratch;   // [3, weights of the largest matrix] and [2, squares of its smaller side]
+    float* sums;      // [64]: where lanes exchange parts of a sum
 };
 
 // The floats that `scratch` needs.
@@ -65,7 +74,7 @@ inline long optimizer_scratch(const Shape& n) {
 
 // The nearest matrix with orthonormal columns (or rows), about: five Newton–Schulz iterations with Jordan's coefficients.
 // x [rows, columns] on entry and on return; both are multiples of 8.
-inline void orthogonalise(int rows, int columns, float* x, float* scratch) {
+inline void orthogonalise(Block b, int rows, int columns, float* x, float* scratch, float* sums) {
     const bool wide_matrix = columns > rows;
     const int tall = wide_matrix ? columns : rows, side = wide_matrix ? rows : columns;
     const long count = long(rows) * columns;
@@ -74,69 +83,81 @@ inline void orthogonalise(int rows, int columns, float* x, float* scratch) {
     float* gram = z + count;
     float* polynomial = gram + long(side) * side;
     if (wide_matrix)
-        transpose(rows, columns, x, columns, y, rows);
+        transpose(b, rows, columns, x, columns, y, rows);
     else
-        for (long i = 0; i < count; i++) y[i] = x[i];
-    const float norm = square_root(sum_of_squares(y, count)) + 1e-7f;
-    for (long i = 0; i < count; i++) y[i] /= norm;
+        for (long i = b.lane; i < count; i += b.lanes) y[i] = x[i];
+    b.sync();
+    const float norm = square_root(sum_of_squares(b, y, count, sums)) + 1e-7f;
+    for (long i = b.lane; i < count; i += b.lanes) y[i] /= norm;
+    b.sync();
     for (int iteration = 0; iteration < 5; iteration++) {
-        matmul<Left::columns>(side, side, tall, y, side, y, side, gram, side);
-        matmul(side, side, side, gram, side, gram, side, polynomial, side);
-        for (long i = 0; i < long(side) * side; i++)
+        matmul<Left::columns>(b, side, side, tall, y, side, y, side, gram, side);
+        matmul(b, side, side, side, gram, side, gram, side, polynomial, side);
+        for (long i = b.lane; i < long(side) * side; i += b.lanes)
             polynomial[i] = fma(2.0315f, polynomial[i], -4.7750f * gram[i]);
-        for (int i = 0; i < side; i++) polynomial[long(i) * side + i] += 3.4445f;
-        matmul(tall, side, side, y, side, polynomial, side, z, side);
+        b.sync();
+        for (int i = b.lane; i < side; i += b.lanes) polynomial[long(i) * side + i] += 3.4445f;
+        b.sync();
+        matmul(b, tall, side, side, y, side, polynomial, side, z, side);
         float* swap = y;
         y = z;
         z = swap;
     }
     if (wide_matrix)
-        transpose(columns, rows, y, rows, x, columns);
+        transpose(b, columns, rows, y, rows, x, columns);
     else
-        for (long i = 0; i < count; i++) x[i] = y[i];
+        for (long i = b.lane; i < count; i += b.lanes) x[i] = y[i];
+    b.sync();
 }
 
 // One matrix [rows, columns] as [in, out]; in and out are its sizes without padding.
-inline void muon_step(const OptimizerOptions& o, int rows, int columns, int in, int out, float rate, float clip,
-                      float* weights, const float* gradients, float* momentum, float* scratch) {
+inline void muon_step(Block b, const OptimizerOptions& o, int rows, int columns, int in, int out, float rate,
+                      float clip, float* weights, const float* gradients, float* momentum, float* scratch, float* sums) {
     const long count = long(rows) * columns;
     float* update = scratch;
-    for (long i = 0; i < count; i++) {
+    for (long i = b.lane; i < count; i += b.lanes) {
         const float g = gradients[i] * clip;
         momentum[i] = fma(o.momentum, momentum[i], g);
         update[i] = fma(o.momentum, momentum[i], g);
     }
-    orthogonalise(rows, columns, update, scratch + count);
+    b.sync();
+    orthogonalise(b, rows, columns, update, scratch + count, sums);
     const float scale = -rate * square_root(highest(1.0f, float(out) / float(in)));
-    for (long i = 0; i < count; i++) weights[i] = fma(scale, update[i], weights[i]);
+    for (long i = b.lane; i < count; i += b.lanes) weights[i] = fma(scale, update[i], weights[i]);
+    b.sync();
 }
 
-inline void adam_step(const OptimizerOptions& o, long count, float rate, float clip, float* __restrict weights,
+inline void adam_step(Block b, const OptimizerOptions& o, long count, float rate, float clip, float* __restrict weights,
                       const float* __restrict gradients, float* __restrict first, float* __restrict second,
                       double* powers) {
-    powers[0] *= o.momentum;
-    powers[1] *= o.second_momentum;
+    if (b.lane == 0) {
+        powers[0] *= o.momentum;
+        powers[1] *= o.second_momentum;
+    }
+    b.sync();
     const float first_scale = float(1.0 / (1.0 - powers[0])), second_scale = float(1.0 / (1.0 - powers[1]));
-    for (long i = 0; i < count; i++) {
+    for (long i = b.lane; i < count; i += b.lanes) {
         const float g = gradients[i] * clip;
         first[i] = fma(o.momentum, first[i], (1.0f - o.momentum) * g);
         second[i] = fma(o.second_momentum, second[i], (1.0f - o.second_momentum) * g * g);
         weights[i] -= rate * (first[i] * first_scale) / (square_root(second[i] * second_scale) + o.epsilon);
     }
+    b.sync();
 }
 
 // One step of size `rate` along `gradients` (left as they are). False, and nothing done, where they are not finite.
-inline bool optimizer_step(const Shape& n, const OptimizerOptions& o, float rate, float* weights,
+inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, float rate, float* weights,
                            const float* gradients, const OptimizerRoom& room) {
-    const float norm = square_root(sum_of_squares(gradients, n.weights()));
+    const float norm = square_root(sum_of_squares(b, gradients, n.weights(), room.sums));
     if (!(norm < 3e38f)) return false;
     const float clip = o.gradient_norm > 0.0f && norm > o.gradient_norm ? o.gradient_norm / norm : 1.0f;
     if (!o.muon) {
-        adam_step(o, n.weights(), rate, clip, weights, gradients, room.first, room.second, room.powers);
+        adam_step(b, o, n.weights(), rate, clip, weights, gradients, room.first, room.second, room.powers);
         return true;
     }
     const auto matrix = [&](long at, int rows, int columns, int in, int out) {
-        muon_step(o, rows, columns, in, out, rate, clip, weights + at, gradients + at, room.first + at, room.scratch);
+        muon_step(b, o, rows, columns, in, out, rate, clip, weights + at, gradients + at, room.first + at, room.scratch,
+                  room.sums);
     };
     matrix(n.encoder(), n.stride(), n.hidden, n.inputs, n.hidden);
     for (int l = 0; l < n.layers; l++) matrix(n.layer(l), n.hidden, 3 * n.hidden, n.hidden, 3 * n.hidden);

@@ -48,19 +48,19 @@ struct Targets {
 };
 
 // The loss summed over `rows` rows, and in place of the logits its gradient, divided by `total` rows. Losses pile up in
-// `sum`: one NaN shows.
-inline void loss_gradient(const Shape& n, const LossOptions& o, int rows, float total, float* logits, const Targets& y,
-                          Sum& sum) {
-    static_assert(Sum::lanes == chunk_rows);
+// `sum`, each in its lane's part: one NaN shows.
+inline void loss_gradient(Block b, const Shape& n, const LossOptions& o, int rows, float total, float* logits,
+                          const Targets& y, Sum& sum) {
+    static_assert(Sum::size == chunk_rows);
     Columns c;
     const float share = 1.0f / total;
     for (int start = 0; start < rows; start += chunk_rows) {
         const int count = rows - start < chunk_rows ? rows - start : chunk_rows;
         float* block = logits + long(start) * n.outputs();
-        read_columns(count, n.actions, block, n.outputs(), c);
+        read_columns(b, count, n.actions, block, n.outputs(), c);
         int action[chunk_rows] = {};
         float old[chunk_rows] = {}, advantage[chunk_rows] = {}, old_value[chunk_rows] = {}, target[chunk_rows] = {};
-        for (int i = 0; i < count; i++) {
+        for (int i = b.lane; i < count; i += b.lanes) {
             action[i] = y.actions[start + i];
             old[i] = y.log_probabilities[start + i];
             advantage[i] = y.advantages[start + i];
@@ -68,9 +68,9 @@ inline void loss_gradient(const Shape& n, const LossOptions& o, int rows, float 
             target[i] = y.returns[start + i];
         }
         float chosen[chunk_rows], entropy[chunk_rows], ratio[chunk_rows], slope[chunk_rows], value_slope[chunk_rows];
-        for (int i = 0; i < chunk_rows; i++) chosen[i] = entropy[i] = 0.0f;
+        for (int i = b.lane; i < chunk_rows; i += b.lanes) chosen[i] = entropy[i] = 0.0f;
         for (int a = 0; a < n.actions; a++)
-            for (int i = 0; i < chunk_rows; i++) {
+            for (int i = b.lane; i < chunk_rows; i += b.lanes) {
                 const float log_p = c.log_probability(a, i);
                 const float p = c.weight[a][i] / c.sum[i];
                 c.logit[a][i] = log_p;
@@ -79,7 +79,7 @@ inline void loss_gradient(const Shape& n, const LossOptions& o, int rows, float 
                 entropy[i] = fma(-p, log_p, entropy[i]);
             }
         const float* value = c.logit[n.actions];
-        for (int i = 0; i < chunk_rows; i++) {
+        for (int i = b.lane; i < chunk_rows; i += b.lanes) {
             ratio[i] = exp(chosen[i] - old[i]);
             const float free = advantage[i] * ratio[i];
             const float clipped = advantage[i] * clamp(ratio[i], 1.0f - o.clip, 1.0f + o.clip);
@@ -92,26 +92,27 @@ inline void loss_gradient(const Shape& n, const LossOptions& o, int rows, float 
             value_slope[i] = use_bound ? 0.0f : error * o.value_coefficient * share;
             const float value_loss = 0.5f * (use_bound ? bounded * bounded : error * error);
             const float loss = fma(o.value_coefficient, value_loss, -lowest(free, clipped)) - o.entropy_coefficient * entropy[i];
-            sum.lane[i] += i < count ? loss : 0.0f;
+            sum.part[i] += i < count ? loss : 0.0f;
         }
         const float entropy_share = o.entropy_coefficient * share;
         for (int a = 0; a < n.actions; a++)
-            for (int i = 0; i < chunk_rows; i++) {
+            for (int i = b.lane; i < chunk_rows; i += b.lanes) {
                 const float p = c.weight[a][i];
                 const float chosen_here = action[i] == a ? 1.0f : 0.0f;
                 c.weight[a][i] = fma(slope[i], chosen_here - p, entropy_share * p * (c.logit[a][i] + entropy[i]));
             }
-        for (int i = 0; i < count; i++) {
+        for (int i = b.lane; i < count; i += b.lanes) {
             float* row = block + long(i) * n.outputs();
             for (int a = 0; a < n.actions; a++) row[a] = c.weight[a][i];
             row[n.actions] = value_slope[i];
         }
         if (y.ratios)
-            for (int i = 0; i < count; i++) {
+            for (int i = b.lane; i < count; i += b.lanes) {
                 y.ratios[start + i] = ratio[i];
                 y.new_values[start + i] = value[i];
             }
     }
+    b.sync();
 }
 
 }  // namespace sweep

@@ -21,14 +21,15 @@ struct Arena {
 // Returns of the episodes that ended last.
 struct RecentReturns {
     float* values;   // [size], a ring
+    int64* ended;    // episodes so far
     int size;
-    long ended;      // episodes so far
 
-    void add(float value) { values[ended++ % size] = value; }
-    bool full() const { return ended >= size; }
+    void add(float value) const { values[(*ended)++ % size] = value; }
+    bool full() const { return *ended >= size; }
     float mean() const {
-        const long count = full() ? size : ended;
-        return sum_of(values, count) / float(count);
+        const long count = full() ? size : long(*ended);
+        float sums[Sum::size];
+        return sum_of(alone(), values, count, sums) / float(count);
     }
 };
 
@@ -42,8 +43,7 @@ struct Rollout {
     // One rollout.
     float* first_states;  // [layers, N, H]: where it started
     float* observations;  // [N, T, stride]: whole sequences lie together
-    float* following;     // [N, stride]: what is seen after the last step
-    float* last_seen;     // [stride]: the final observation of a truncated episode
+    float* following;     // [N, stride]: what is seen after the last step; before it, at the end of a truncated episode
     int* actions;         // [T, N], as all below
     float* log_probabilities;
     float* values;        // [T + 1, N]
@@ -52,11 +52,12 @@ struct Rollout {
     float* keep;          // [T + 1, N]: 0: an episode begins with this step
     float* advantages;
     Outcome* outcomes;    // [N]
+    float* finished;      // [N]: the return of an episode that ended with this step
 };
 
 // Running moments of quantities whose bounds nobody knows: frozen within a rollout, then merged (Chan et al. 1979).
 struct Moments {
-    double count, gathered;   // rows behind the moments, and rows of this rollout
+    double* count;      // [2]: rows behind the moments, and rows of this rollout
     float* mean;        // [observation]
     float* variance;    // [observation]
     float* sum;         // [observation]: Σ (x − mean) of this rollout
@@ -73,8 +74,8 @@ struct Player {
     bool greedy;
 };
 
-inline void set_normaliser_by_bounds(const Player& p, bool by_bounds) {
-    for (int i = 0; i < p.game->observation_size; i++) {
+inline void set_normaliser_by_bounds(Block b, const Player& p, bool by_bounds) {
+    for (int i = b.lane; i < p.game->observation_size; i += b.lanes) {
         const Input in = p.game->inputs[i];
         const float half = 0.5f * (in.high - in.low), middle = 0.5f * (in.high + in.low);
         const bool bounded = by_bounds && !in.is_flag && half < 1e30f;
@@ -82,6 +83,7 @@ inline void set_normaliser_by_bounds(const Player& p, bool by_bounds) {
         p.normaliser.scale[i] = !bounded ? 1.0f : half > 0.0f ? 1.73205081f / half : 0.0f;
         p.normaliser.shift[i] = !bounded ? 0.0f : -middle * p.normaliser.scale[i];
     }
+    b.sync();
 }
 
 inline void find_normalised_span(Player& p) {
@@ -93,21 +95,22 @@ inline void find_normalised_span(Player& p) {
         }
 }
 
-inline void gather_moments(Player& p, const float* observations, long stride, int rows) {
+inline void gather_moments(Block b, const Player& p, const float* observations, long stride, int rows) {
     const int size = p.game->observation_size;
-    p.moments.gathered += rows;
+    if (b.lane == 0) p.moments.count[1] += rows;
     for (int r = 0; r < rows; r++)
-        for (int i = 0; i < size; i++) {
+        for (int i = b.lane; i < size; i += b.lanes) {
             const float d = observations[r * stride + i] - p.moments.mean[i];
             p.moments.sum[i] += d;
             p.moments.squares[i] = fma(d, d, p.moments.squares[i]);
         }
+    b.sync();
 }
 
 // Takes what a rollout gathered into the moments, and the moments into the normaliser. Flags pass as they are.
-inline void merge_moments(Player& p) {
-    const double before = p.moments.count, rows = p.moments.gathered, after = before + rows;
-    for (int i = 0; i < p.game->observation_size; i++) {
+inline void merge_moments(Block b, Player& p) {
+    const double before = p.moments.count[0], rows = p.moments.count[1], after = before + rows;
+    for (int i = b.lane; i < p.game->observation_size; i += b.lanes) {
         const double shift = p.moments.sum[i] / rows;
         const double spread = p.moments.squares[i] / rows - shift * shift;
         const double variance = (p.moments.variance[i] * before + spread * rows) / after +
@@ -120,15 +123,35 @@ inline void merge_moments(Player& p) {
         p.normaliser.scale[i] = 1.0f / deviation;
         p.normaliser.shift[i] = -p.moments.mean[i] / deviation;
     }
-    p.moments.count = after;
-    p.moments.gathered = 0.0;
+    b.sync();
+    if (b.lane == 0) {
+        p.moments.count[0] = after;
+        p.moments.count[1] = 0.0;
+    }
+    b.sync();
     find_normalised_span(p);
 }
 
-inline void observe(Player& p, const char* games, float* observations, long stride, int rows) {
-    p.game->observe(games, p.params, observations, int(stride), rows);
-    if (p.moments.mean) gather_moments(p, observations, stride, rows);
-    normalise(p.normaliser, observations, stride, rows);
+inline void observe(Block b, const Player& p, const char* games, float* observations, long stride, int rows) {
+    const Range mine = share_of(b, rows);
+    p.game->observe(games + long(mine.first) * p.game->state_size, p.params, observations + mine.first * stride,
+                    int(stride), mine.last - mine.first);
+    b.sync();
+    if (p.moments.mean) gather_moments(b, p, observations, stride, rows);
+    normalise(b, p.normaliser, observations, stride, rows);
+}
+
+inline void step(Block b, const Player& p, char* games, const int* actions, Rng* rngs, Outcome* outcomes, int rows) {
+    const Range mine = share_of(b, rows);
+    p.game->step(games + long(mine.first) * p.game->state_size, p.params, actions + mine.first, rngs + mine.first,
+                 outcomes + mine.first, mine.last - mine.first);
+    b.sync();
+}
+
+inline void reset(Block b, const Player& p, char* games, Rng* rngs, int rows) {
+    const Range mine = share_of(b, rows);
+    p.game->reset(games + long(mine.first) * p.game->state_size, p.params, rngs + mine.first, mine.last - mine.first);
+    b.sync();
 }
 
 // Each layer's part of states that lie as [layers, copies, H], from copy `first`.
@@ -138,29 +161,35 @@ inline void layer_pointers(const Shape& n, float* states, int copies, int first,
 
 constexpr int most_layers = 8;
 
-// The value of copy n's observation before its episode is reset: what a truncated episode would still have earned.
-inline float value_at_truncation(Player& p, const float* weights, const Rollout& r, int envs, int n,
+// The value of copy n's observation before its episode is reset: what a truncated episode would still have earned. One
+// lane's work, in the copy's part of `room`. Seen once per truncated episode, it is no part of the running moments.
+inline float value_at_truncation(const Player& p, const float* weights, const Rollout& r, int envs, int n,
                                  const Activations& room) {
+    const long stride = p.shape.stride();
     float* states[most_layers];
     layer_pointers(p.shape, r.states, envs, n, states);
-    observe(p, r.games + long(n) * p.game->state_size, r.last_seen, p.shape.stride(), 1);
+    float* seen = r.following + n * stride;
+    p.game->observe(r.games + long(n) * p.game->state_size, p.params, seen, int(stride), 1);
+    normalise(alone(), p.normaliser, seen, stride, 1);
     const float keep = 1.0f;
-    look(p.shape, weights, 1, r.last_seen, p.shape.stride(), &keep, states, nullptr, room);
-    return room.logits[p.shape.actions];
+    const Activations own = room.part(p.shape, n);
+    look(alone(), p.shape, weights, 1, seen, stride, &keep, states, nullptr, own);
+    return own.logits[p.shape.actions];
 }
 
 // T steps of N copies. `room` holds N rows of one forward pass. Asks every 32,768 env steps whether it is `stopped()`:
-// then it gives false, and the rollout is not to be used.
+// then it gives false, and the rollout is not to be used. `stopped` gives every lane the same.
 template <class Stopped>
-inline bool play(Player& p, const float* weights, int envs, int steps, Rollout& r, const Activations& room,
-                 RecentReturns& recent, Stopped stopped) {
+inline bool play(Block b, const Player& p, const float* weights, int envs, int steps, const Rollout& r,
+                 const Activations& room, const RecentReturns& recent, Stopped stopped) {
     const Shape& n = p.shape;
     const long stride = n.stride(), sequence = stride * steps;
     float *states[most_layers];
     layer_pointers(n, r.states, envs, 0, states);
     const long state_floats = long(n.layers) * envs * n.hidden;
-    for (long i = 0; i < state_floats; i++) r.first_states[i] = r.states[i];
-    for (int i = 0; i < envs; i++) r.keep[i] = r.keep[long(steps) * envs + i];
+    for (long i = b.lane; i < state_floats; i += b.lanes) r.first_states[i] = r.states[i];
+    for (int i = b.lane; i < envs; i += b.lanes) r.keep[i] = r.keep[long(steps) * envs + i];
+    b.sync();
     long unasked = 0;
     for (int t = 0; t < steps; t++) {
         unasked += envs;
@@ -170,11 +199,12 @@ inline bool play(Player& p, const float* weights, int envs, int steps, Rollout& 
         }
         const long row = long(t) * envs;
         float* seen = r.observations + t * stride;
-        observe(p, r.games, seen, sequence, envs);
-        look(n, weights, envs, seen, sequence, r.keep + row, states, states, room);
-        choose(n, envs, room.logits, p.greedy, r.action_rngs, r.actions + row, r.log_probabilities + row, r.values + row);
-        p.game->step(r.games, p.params, r.actions + row, r.game_rngs, r.outcomes, envs);
-        for (int i = 0; i < envs; i++) {
+        observe(b, p, r.games, seen, sequence, envs);
+        look(b, n, weights, envs, seen, sequence, r.keep + row, states, states, room);
+        choose(b, n, envs, room.logits, p.greedy, r.action_rngs, r.actions + row, r.log_probabilities + row,
+               r.values + row);
+        step(b, p, r.games, r.actions + row, r.game_rngs, r.outcomes, envs);
+        for (int i = b.lane; i < envs; i += b.lanes) {
             const Outcome o = r.outcomes[i];
             r.episode_return[i] += o.reward;
             float reward = o.reward * p.reward_scale;
@@ -184,17 +214,22 @@ inline bool play(Player& p, const float* weights, int envs, int steps, Rollout& 
             r.keep[row + envs + i] = ended ? 0.0f : 1.0f;
             if (ended) {
                 if (!o.terminated) reward = fma(p.gamma, value_at_truncation(p, weights, r, envs, i, room), reward);
-                recent.add(r.episode_return[i]);
+                r.finished[i] = r.episode_return[i];
                 r.episode_return[i] = 0.0f;
                 p.game->reset(r.games + long(i) * p.game->state_size, p.params, r.game_rngs + i, 1);
             }
             r.rewards[row + i] = reward;
         }
+        b.sync();
+        if (b.lane == 0)
+            for (int i = 0; i < envs; i++)
+                if (r.ended[row + i] != 0.0f) recent.add(r.finished[i]);
     }
     const long last = long(steps) * envs;
-    observe(p, r.games, r.following, stride, envs);
-    look(n, weights, envs, r.following, stride, r.keep + last, states, nullptr, room);
-    for (int i = 0; i < envs; i++) r.values[last + i] = room.logits[long(i) * n.outputs() + n.actions];
+    observe(b, p, r.games, r.following, stride, envs);
+    look(b, n, weights, envs, r.following, stride, r.keep + last, states, nullptr, room);
+    for (int i = b.lane; i < envs; i += b.lanes) r.values[last + i] = room.logits[long(i) * n.outputs() + n.actions];
+    b.sync();
     return true;
 }
 

@@ -25,12 +25,14 @@ struct RunMemory {
     float* weights;
     Rng* order_rng;
     float* recent;
+    int64* episodes;    // [1]: ended so far
     Player player;
     Rollout rollout;
     UpdateRoom update;
     EvaluationRoom evaluation;
     Activations acting;
     float* evaluated;   // [episodes]
+    int* stop;          // [1]: whether lane 0 wants the run to end, and why
 };
 
 inline Shape shape_of(const EnvironmentTable& game, const Options& o) {
@@ -49,6 +51,7 @@ inline void take_normaliser(Arena& memory, Player& p, bool by_moments) {
     p.moments.variance = memory.take<float>(size);
     p.moments.sum = memory.take<float>(size);
     p.moments.squares = memory.take<float>(size);
+    p.moments.count = memory.take<double>(2);
 }
 
 inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void* params, const Options& o,
@@ -71,6 +74,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     m.update.optimizer.powers = memory.take<double>(2);
     m.order_rng = memory.take<Rng>(1);
     m.recent = memory.take<float>(episodes);
+    m.episodes = memory.take<int64>(1);
     take_normaliser(memory, p, o.normalise_inputs == 2);
     Rollout& r = m.rollout;
     r.games = memory.take<char>(long(o.envs) * game.state_size);
@@ -82,7 +86,6 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     r.first_states = memory.take<float>(states);
     r.observations = memory.take<float>(rows * n.stride());
     r.following = memory.take<float>(long(o.envs) * n.stride());
-    r.last_seen = memory.take<float>(n.stride());
     r.actions = memory.take<int>(rows);
     r.log_probabilities = memory.take<float>(rows);
     r.values = memory.take<float>(rows + o.envs);
@@ -91,6 +94,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     r.keep = memory.take<float>(rows + o.envs);
     r.advantages = memory.take<float>(rows);
     r.outcomes = memory.take<Outcome>(o.envs);
+    r.finished = memory.take<float>(o.envs);
     m.acting = take_activations(memory, n, o.envs);
 
     UpdateRoom& u = m.update;
@@ -114,8 +118,10 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     u.ratios = memory.take<float>(o.vtrace ? rows : 0);
     u.values = memory.take<float>(o.vtrace ? rows + o.envs : 0);
     u.optimizer.scratch = memory.take<float>(optimizer_scratch(n));
+    u.optimizer.sums = memory.take<float>(Sum::size);
     m.evaluation = take_evaluation_room(memory, n, game.state_size, episodes);
     m.evaluated = memory.take<float>(episodes);
+    m.stop = memory.take<int>(1);
     return m;
 }
 
@@ -123,34 +129,39 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
 enum Streams : uint64 { weights_stream = 1, order_stream = 2, evaluation_stream = 1000, copies_stream = 1000000 };
 
 // The state before the first env step. Memory may hold anything.
-inline void begin(RunMemory& m, const Options& o, uint64 seed) {
+inline void begin(Block b, RunMemory& m, const Options& o, uint64 seed) {
     Player& p = m.player;
     const Shape& n = p.shape;
-    Rng rng = stream(seed, weights_stream);
-    initialise(n, m.weights, rng);
-    *m.order_rng = stream(seed, order_stream);
-    for (long i = 0; i < n.weights(); i++) m.update.optimizer.first[i] = m.update.optimizer.second[i] = 0.0f;
-    m.update.optimizer.powers[0] = m.update.optimizer.powers[1] = 1.0;
-    for (int i = 0; i < p.game->observation_size && p.moments.mean; i++)
+    if (b.lane == 0) {
+        Rng rng = stream(seed, weights_stream);
+        initialise(n, m.weights, rng);
+        *m.order_rng = stream(seed, order_stream);
+        *m.episodes = 0;
+        m.update.optimizer.powers[0] = m.update.optimizer.powers[1] = 1.0;
+        if (p.moments.mean) p.moments.count[0] = p.moments.count[1] = 0.0;
+    }
+    for (long i = b.lane; i < n.weights(); i += b.lanes) m.update.optimizer.first[i] = m.update.optimizer.second[i] = 0.0f;
+    for (int i = b.lane; i < p.game->observation_size && p.moments.mean; i += b.lanes)
         p.moments.mean[i] = p.moments.variance[i] = p.moments.sum[i] = p.moments.squares[i] = 0.0f;
-    set_normaliser_by_bounds(p, o.normalise_inputs == 1);
+    set_normaliser_by_bounds(b, p, o.normalise_inputs == 1);
     find_normalised_span(p);
-    Rollout& r = m.rollout;
-    for (long i = 0; i < long(n.layers) * o.envs * n.hidden; i++) r.states[i] = 0.0f;
-    for (int i = 0; i < o.envs; i++) {
+    const Rollout& r = m.rollout;
+    for (long i = b.lane; i < long(n.layers) * o.envs * n.hidden; i += b.lanes) r.states[i] = 0.0f;
+    for (int i = b.lane; i < o.envs; i += b.lanes) {
         r.game_rngs[i] = stream(seed, copies_stream + 2 * uint64(i));
         r.action_rngs[i] = stream(seed, copies_stream + 2 * uint64(i) + 1);
         r.episode_return[i] = 0.0f;
         r.keep[long(o.horizon) * o.envs + i] = 0.0f;
     }
-    p.game->reset(r.games, p.params, r.game_rngs, o.envs);
+    b.sync();
+    reset(b, p, r.games, r.game_rngs, o.envs);
     // The constant input and the padding of every row, which no observation writes.
     const auto fill = [&](float* row) {
         for (int j = p.game->observation_size; j < n.stride(); j++) row[j] = j < n.inputs ? 1.0f : 0.0f;
     };
-    for (long i = 0; i < long(o.envs) * o.horizon; i++) fill(r.observations + i * n.stride());
-    for (int i = 0; i < o.envs; i++) fill(r.following + long(i) * n.stride());
-    fill(r.last_seen);
+    for (long i = b.lane; i < long(o.envs) * o.horizon; i += b.lanes) fill(r.observations + i * n.stride());
+    for (int i = b.lane; i < o.envs; i += b.lanes) fill(r.following + long(i) * n.stride());
+    b.sync();
 }
 
 inline UpdateOptions update_options(const Options& o) {
@@ -188,11 +199,12 @@ struct Curve {
     }
 };
 
-inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core::SolveRule& rule, long max_env_steps,
+// Every lane counts in a Result of its own; that of lane 0 is the run's.
+inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const sweep_core::SolveRule& rule, long max_env_steps,
                   sweep_core::Control control, double called, sweep_core::Result& result) {
-    begin(m, o, seed);
+    begin(b, m, o, seed);
     const UpdateOptions u = update_options(o);
-    RecentReturns recent = {m.recent, rule.episodes, 0};
+    const RecentReturns recent = {m.recent, m.episodes, rule.episodes};
     Curve curve = {&result};
     result = {};
     result.parameters = m.player.shape.parameters();
@@ -201,7 +213,15 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
 
     const double start = wall_seconds(), cpu_start = cpu_seconds();
     result.setup_seconds = start - called;
-    const auto late = [&] { return control[1] != 0.0 || cpu_seconds() - cpu_start > control[0]; };
+    enum Stop { go_on, cap, cancelled };
+    const auto ask = [&] {
+        if (b.lane == 0) *m.stop = control[1] != 0.0 ? cancelled : cpu_seconds() - cpu_start > control[0] ? cap : go_on;
+        b.sync();
+        const int answer = *m.stop;
+        b.sync();
+        return answer;
+    };
+    const auto late = [&] { return ask() != go_on; };
     double next_try = 0.0;
     bool ended = false;
     const auto end = [&](Ending ending) {
@@ -210,7 +230,7 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
     };
     while (!ended) {
         const double before = wall_seconds();
-        const bool played = play(m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, late);
+        const bool played = play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, late);
         const float rate = rate_at(o, result.env_steps);
         if (played) {
             result.env_steps += long(o.envs) * o.horizon;
@@ -219,13 +239,13 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
         const double between = wall_seconds();
         result.rollout_seconds += between - before;
         const Learnt learnt =
-            played ? update(m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late) : Learnt::yes;
-        if (m.player.moments.mean) merge_moments(m.player);
+            played ? update(b, m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late) : Learnt::yes;
+        if (m.player.moments.mean) merge_moments(b, m.player);
         const double after = wall_seconds();
         result.update_seconds += after - between;
 
         const int few = rule.episodes < 10 ? rule.episodes : 10;
-        const double mean = recent.ended >= few ? double(recent.mean()) : NAN;
+        const double mean = *m.episodes >= few ? double(recent.mean()) : NAN;
         if (!std::isnan(mean) && !(result.best_return >= mean)) result.best_return = mean;
         result.mean_return = mean;
         if (learnt == Learnt::loss_not_finite) end(Ending::loss_not_finite);
@@ -236,8 +256,9 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
                 result.trigger_env_steps = result.env_steps;
             }
             const uint64 fresh = mix(seed) + evaluation_stream + uint64(result.evaluations++);
-            const long evaluated = evaluate(m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
-            const double frozen = sum_of(m.evaluated, rule.episodes) / rule.episodes;
+            const long evaluated =
+                evaluate(b, m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
+            const double frozen = sum_of(b, m.evaluated, rule.episodes, m.update.optimizer.sums) / rule.episodes;
             if (evaluated >= 0 && frozen >= rule.mean_return) {
                 result.mean_return = frozen;
                 end(Ending::solved);
@@ -247,8 +268,9 @@ inline void train(RunMemory& m, const Options& o, uint64 seed, const sweep_core:
         }
         result.cpu_seconds = cpu_seconds() - cpu_start;
         result.seconds = wall_seconds() - start;
-        if (!ended && control[1] != 0.0) end(Ending::cancelled);
-        if (!ended && result.cpu_seconds > control[0]) end(Ending::cap);
+        const int stop = ask();
+        if (!ended && stop == cancelled) end(Ending::cancelled);
+        if (!ended && stop == cap) end(Ending::cap);
         if (!ended && max_env_steps > 0 && result.env_steps >= max_env_steps) end(Ending::step_limit);
         curve.add(result.cpu_seconds, result.seconds, double(result.env_steps), result.mean_return, ended);
     }

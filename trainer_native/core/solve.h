@@ -13,6 +13,7 @@ struct EvaluationRoom {
     float *states, *keep, *observations, *returns;   // [layers, copies, H], [copies], [copies, stride], [copies]
     int *actions, *episode;                          // [copies]; episode: which one a copy plays
     Outcome* outcomes;
+    int* living;                                     // [1]: copies whose episode goes on
     Activations activations;
 };
 
@@ -39,11 +40,13 @@ inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int st
     e.actions = memory.take<int>(copies);
     e.episode = memory.take<int>(copies);
     e.outcomes = memory.take<Outcome>(copies);
+    e.living = memory.take<int>(1);
     e.activations = take_activations(memory, n, copies);
     return e;
 }
 
-// Copy `from` takes the place of copy `to`: what has ended makes room, so that only living copies are computed.
+// Copy `from` takes the place of copy `to`: what has ended makes room, so that only living copies are computed. One
+// lane's work.
 inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to) {
     if (from == to) return;
     const int size = p.game->state_size, hidden = p.shape.hidden;
@@ -63,12 +66,12 @@ inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to
 // Plays one episode on each of e.copies copies; returns [copies] in order of the episodes. Gives the env steps played,
 // or −1 where `stopped()` became true on the way. The policy acts with the normaliser as it is: nothing is learnt.
 template <class Stopped>
-inline long evaluate(Player p, const float* weights, uint64 seed, bool greedy, const EvaluationRoom& e, float* returns,
+inline long evaluate(Block b, Player p, const float* weights, uint64 seed, bool greedy, const EvaluationRoom& e, float* returns,
                      Stopped stopped) {
     const Shape& n = p.shape;
     p.moments.mean = nullptr;
     const int stride = n.stride();
-    for (int i = 0; i < e.copies; i++) {
+    for (int i = b.lane; i < e.copies; i += b.lanes) {
         e.game_rngs[i] = stream(seed, 2 * uint64(i));
         e.action_rngs[i] = stream(seed, 2 * uint64(i) + 1);
         e.episode[i] = i;
@@ -77,25 +80,33 @@ inline long evaluate(Player p, const float* weights, uint64 seed, bool greedy, c
         for (int j = p.game->observation_size; j < stride; j++)
             e.observations[long(i) * stride + j] = j < n.inputs ? 1.0f : 0.0f;
     }
-    for (long i = 0; i < long(n.layers) * e.copies * n.hidden; i++) e.states[i] = 0.0f;
-    p.game->reset(e.games, p.params, e.game_rngs, e.copies);
+    for (long i = b.lane; i < long(n.layers) * e.copies * n.hidden; i += b.lanes) e.states[i] = 0.0f;
+    b.sync();
+    reset(b, p, e.games, e.game_rngs, e.copies);
     float* states[most_layers];
     layer_pointers(n, e.states, e.copies, 0, states);
     long env_steps = 0, round = 0;
     for (int living = e.copies; living > 0; round++) {
         if (round % 32 == 31 && stopped()) return -1;
-        observe(p, e.games, e.observations, stride, living);
-        look(n, weights, living, e.observations, stride, e.keep, states, states, e.activations);
-        choose(n, living, e.activations.logits, greedy, e.action_rngs, e.actions, nullptr, nullptr);
-        p.game->step(e.games, p.params, e.actions, e.game_rngs, e.outcomes, living);
+        observe(b, p, e.games, e.observations, stride, living);
+        look(b, n, weights, living, e.observations, stride, e.keep, states, states, e.activations);
+        choose(b, n, living, e.activations.logits, greedy, e.action_rngs, e.actions, nullptr, nullptr);
+        step(b, p, e.games, e.actions, e.game_rngs, e.outcomes, living);
         env_steps += living;
-        for (int i = living - 1; i >= 0; i--) {
-            e.returns[i] += e.outcomes[i].reward;
-            e.keep[i] = 1.0f;
-            if (!e.outcomes[i].terminated && !e.outcomes[i].truncated) continue;
-            returns[e.episode[i]] = e.returns[i];
-            move_copy(p, e, --living, i);
+        if (b.lane == 0) {
+            int left = living;
+            for (int i = living - 1; i >= 0; i--) {
+                e.returns[i] += e.outcomes[i].reward;
+                e.keep[i] = 1.0f;
+                if (!e.outcomes[i].terminated && !e.outcomes[i].truncated) continue;
+                returns[e.episode[i]] = e.returns[i];
+                move_copy(p, e, --left, i);
+            }
+            *e.living = left;
         }
+        b.sync();
+        living = *e.living;
+        b.sync();
     }
     return env_steps;
 }

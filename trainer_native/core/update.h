@@ -43,37 +43,45 @@ inline int sequences_per_part(const Shape& n, int steps, int per_minibatch) {
     return int(sequences < per_minibatch ? sequences : per_minibatch);
 }
 
-// The rows of environments order[0 .. count − 1], in the order in which the parts of a minibatch take them.
-inline void gather_targets(const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, const int* order, int count,
-                           const float* values) {
+// visit(t, s, row) for each row of a minibatch of `count` sequences, in the order in which its parts take them.
+template <class Visit> SWEEP_FN void each_row(Block b, int steps, int count, int part, Visit visit) {
     long row = 0;
-    for (int start = 0; start < count; start += room.sequences) {
-        const int sequences = count - start < room.sequences ? count - start : room.sequences;
-        for (int t = 0; t < o.steps; t++)
-            for (int s = 0; s < sequences; s++, row++) {
-                const long i = long(t) * o.envs + order[start + s];
-                room.targets.actions[row] = r.actions[i];
-                room.targets.log_probabilities[row] = r.log_probabilities[i];
-                room.targets.values[row] = r.values[i];
-                room.targets.advantages[row] = r.advantages[i];
-                room.targets.returns[row] = r.advantages[i] + values[i];
-                room.keep[row] = r.keep[i];
-            }
+    for (int start = 0; start < count; start += part) {
+        const int sequences = count - start < part ? count - start : part;
+        for (int t = 0; t < steps; t++, row += sequences)
+            for (int s = b.lane; s < sequences; s += b.lanes) visit(t, start + s, row + s);
     }
 }
 
-inline void normalise_advantages(float* advantages, long rows) {
-    const float mean = sum_of(advantages, rows) / float(rows);
-    const float deviation = square_root(sum_of_squares(advantages, rows, mean) / float(rows));
+// The rows of environments order[0 .. count − 1], in the order in which the parts of a minibatch take them.
+inline void gather_targets(Block b, const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, const int* order, int count,
+                           const float* values) {
+    const Targets& y = room.targets;
+    each_row(b, o.steps, count, room.sequences, [&](int t, int s, long row) {
+        const long i = long(t) * o.envs + order[s];
+        y.actions[row] = r.actions[i];
+        y.log_probabilities[row] = r.log_probabilities[i];
+        y.values[row] = r.values[i];
+        y.advantages[row] = r.advantages[i];
+        y.returns[row] = r.advantages[i] + values[i];
+        room.keep[row] = r.keep[i];
+    });
+    b.sync();
+}
+
+inline void normalise_advantages(Block b, float* advantages, long rows, float* sums) {
+    const float mean = sum_of(b, advantages, rows, sums) / float(rows);
+    const float deviation = square_root(sum_of_squares(b, advantages, rows, sums, mean) / float(rows));
     const float scale = 1.0f / (deviation + 1e-8f);
-    for (long i = 0; i < rows; i++) advantages[i] = (advantages[i] - mean) * scale;
+    for (long i = b.lane; i < rows; i += b.lanes) advantages[i] = (advantages[i] - mean) * scale;
+    b.sync();
 }
 
 // The gradient of the loss over environments order[0 .. count − 1], whose targets are gathered. Gives the mean loss.
-inline float minibatch_gradient(const Shape& n, const UpdateOptions& o, const float* weights, const Rollout& r,
+inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o, const float* weights, const Rollout& r,
                                 const UpdateRoom& room, const int* order, int count, bool keep_ratios) {
-    for (long i = 0; i < n.weights(); i++) room.gradients[i] = 0.0f;
-    make_transposes(n, weights, room.transposes);
+    for (long i = b.lane; i < n.weights(); i += b.lanes) room.gradients[i] = 0.0f;
+    make_transposes(b, n, weights, room.transposes);
     const long stride = n.stride(), sequence = stride * o.steps;
     const float total = float(long(count) * o.steps);
     Sum loss;
@@ -87,53 +95,56 @@ inline float minibatch_gradient(const Shape& n, const UpdateOptions& o, const fl
         layer_pointers(n, room.states, sequences, 0, states);
         for (int s = 0; s < sequences; s++) {
             const int env = order[start + s];
-            matmul(o.steps, hidden, n.inputs, r.observations + env * sequence, stride, weights + n.encoder(), hidden,
+            matmul(b, o.steps, hidden, n.inputs, r.observations + env * sequence, stride, weights + n.encoder(), hidden,
                    a.x + long(s) * hidden, long(sequences) * hidden);
             for (int l = 0; l < n.layers; l++)
-                __builtin_memcpy(states[l] + long(s) * hidden, r.first_states + (long(l) * o.envs + env) * hidden,
-                                 hidden * sizeof(float));
+                for (int j = b.lane; j < hidden; j += b.lanes)
+                    states[l][long(s) * hidden + j] = r.first_states[(long(l) * o.envs + env) * hidden + j];
         }
-        layers_forward(n, weights, o.steps, sequences, room.keep + row, states, nullptr, a);
+        b.sync();
+        layers_forward(b, n, weights, o.steps, sequences, room.keep + row, states, nullptr, a);
         const Targets& y = room.targets;
         const Targets part = {y.actions + row, y.log_probabilities + row, y.values + row, y.advantages + row,
                               y.returns + row, keep_ratios ? room.row_ratios + row : nullptr, room.row_values + row};
-        loss_gradient(n, o.loss, rows, total, a.logits, part, loss);
-        layers_backward(n, room.transposes, o.steps, sequences, room.keep + row, states, a, room.gradients, room.carry);
+        loss_gradient(b, n, o.loss, rows, total, a.logits, part, loss);
+        layers_backward(b, n, room.transposes, o.steps, sequences, room.keep + row, states, a, room.gradients, room.carry);
         for (int s = 0; s < sequences; s++)
-            matmul<Left::columns, Result::added>(n.stride(), hidden, o.steps,
+            matmul<Left::columns, Result::added>(b, n.stride(), hidden, o.steps,
                                                  r.observations + order[start + s] * sequence, stride,
                                                  a.x_of(n, n.layers) + long(s) * hidden, long(sequences) * hidden,
                                                  room.gradients + n.encoder(), hidden);
         row += rows;
     }
-    return loss.total() / total;
+    return loss.total(b, room.optimizer.sums) / total;
 }
 
-inline void shuffle(int* order, int count, Rng& rng) {
-    for (int i = 0; i < count; i++) order[i] = i;
-    for (int i = count - 1; i > 0; i--) {
-        const int j = rng.below(i + 1);
-        const int swap = order[i];
-        order[i] = order[j];
-        order[j] = swap;
+inline void shuffle(Block b, int* order, int count, Rng& rng) {
+    if (b.lane == 0) {
+        for (int i = 0; i < count; i++) order[i] = i;
+        for (int i = count - 1; i > 0; i--) {
+            const int j = rng.below(i + 1);
+            const int swap = order[i];
+            order[i] = order[j];
+            order[j] = swap;
+        }
     }
+    b.sync();
 }
 
 // Draws `count` environments with replacement, with chance ∝ (Σ |A|)^priority, and the weights that correct for it,
 // (N · chance)^−correction (Schaul et al., arXiv 1511.05952; whole sequences as in PufferLib).
-inline void draw_by_priority(const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, int count, Rng& rng) {
-    for (int n = 0; n < o.envs; n++) room.chances[n] = 0.0f;
+inline void draw_by_priority(Block b, const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, int count, Rng& rng) {
+    for (int n = b.lane; n < o.envs; n += b.lanes) room.chances[n] = 0.0f;
     for (int t = 0; t < o.steps; t++)
-        for (int n = 0; n < o.envs; n++) {
+        for (int n = b.lane; n < o.envs; n += b.lanes) {
             const float a = r.advantages[long(t) * o.envs + n];
             room.chances[n] += a < 0.0f ? -a : a;
         }
+    for (int n = b.lane; n < o.envs; n += b.lanes) room.chances[n] = exp(o.priority * log(room.chances[n] + 1e-6f));
+    b.sync();
     float sum = 0.0f;
-    for (int n = 0; n < o.envs; n++) {
-        room.chances[n] = exp(o.priority * log(room.chances[n] + 1e-6f));
-        sum += room.chances[n];
-    }
-    for (int i = 0; i < count; i++) {
+    for (int n = 0; n < o.envs; n++) sum += room.chances[n];
+    for (int i = 0; i < count && b.lane == 0; i++) {
         const float threshold = rng.uniform() * sum;
         float passed = 0.0f;
         int n = 0;
@@ -144,53 +155,52 @@ inline void draw_by_priority(const Rollout& r, const UpdateOptions& o, const Upd
         room.order[i] = n;
         room.sequence_weights[i] = exp(-o.priority_correction * log(float(o.envs) * (room.chances[n] / sum)));
     }
+    b.sync();
 }
 
 enum class Learnt { yes, loss_not_finite, gradient_not_finite };
 
 // All gradient steps of one rollout. `rng`: the order of sequences.
 template <class Stopped>
-inline Learnt update(const Shape& n, const UpdateOptions& o, float rate, float* weights, Rollout& r,
+inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float rate, float* weights, const Rollout& r,
                      const UpdateRoom& room, Rng& rng, Stopped stopped) {
     const long all = long(o.steps) * o.envs;
     const int per_minibatch = o.envs / o.minibatches;
     const long rows = long(per_minibatch) * o.steps;
     const float* values = r.values;
     if (o.vtrace) {
-        for (long i = 0; i < all; i++) room.ratios[i] = 1.0f;
-        for (long i = 0; i < all + o.envs; i++) room.values[i] = r.values[i];
+        for (long i = b.lane; i < all; i += b.lanes) room.ratios[i] = 1.0f;
+        for (long i = b.lane; i < all + o.envs; i += b.lanes) room.values[i] = r.values[i];
+        b.sync();
         values = room.values;
     }
     for (int epoch = 0; epoch < o.epochs; epoch++) {
-        if (o.priority <= 0.0f) shuffle(room.order, o.envs, rng);
+        if (o.priority <= 0.0f) shuffle(b, room.order, o.envs, rng);
         for (int m = 0; m < o.minibatches; m++) {
             if (o.vtrace || (epoch == 0 && m == 0))
-                advantages_of(Block{}, o.steps, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
+                advantages_of(b, o.steps, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
                               o.vtrace ? room.ratios : nullptr, o.rho_clip, o.trace_clip, r.advantages);
             const int* order = room.order + (o.priority > 0.0f ? 0 : m * per_minibatch);
-            if (o.priority > 0.0f) draw_by_priority(r, o, room, per_minibatch, rng);
-            gather_targets(r, o, room, order, per_minibatch, values);
-            if (o.normalise_advantages) normalise_advantages(room.targets.advantages, rows);
+            if (o.priority > 0.0f) draw_by_priority(b, r, o, room, per_minibatch, rng);
+            gather_targets(b, r, o, room, order, per_minibatch, values);
+            if (o.normalise_advantages) normalise_advantages(b, room.targets.advantages, rows, room.optimizer.sums);
             if (o.priority > 0.0f) {
-                long row = 0;
-                for (int start = 0; start < per_minibatch; start += room.sequences)
-                    for (int t = 0; t < o.steps; t++)
-                        for (int s = start; s < start + room.sequences && s < per_minibatch; s++)
-                            room.targets.advantages[row++] *= room.sequence_weights[s];
+                each_row(b, o.steps, per_minibatch, room.sequences, [&](int, int s, long row) {
+                    room.targets.advantages[row] *= room.sequence_weights[s];
+                });
+                b.sync();
             }
-            const float loss = minibatch_gradient(n, o, weights, r, room, order, per_minibatch, o.vtrace);
+            const float loss = minibatch_gradient(b, n, o, weights, r, room, order, per_minibatch, o.vtrace);
             if (!(loss > -3e38f && loss < 3e38f)) return Learnt::loss_not_finite;
-            if (!optimizer_step(n, o.optimizer, rate, weights, room.gradients, room.optimizer))
+            if (!optimizer_step(b, n, o.optimizer, rate, weights, room.gradients, room.optimizer))
                 return Learnt::gradient_not_finite;
             if (o.vtrace) {
-                long row = 0;
-                for (int start = 0; start < per_minibatch; start += room.sequences)
-                    for (int t = 0; t < o.steps; t++)
-                        for (int s = start; s < start + room.sequences && s < per_minibatch; s++, row++) {
-                            const long i = long(t) * o.envs + order[s];
-                            room.ratios[i] = room.row_ratios[row];
-                            room.values[i] = room.row_values[row];
-                        }
+                each_row(b, o.steps, per_minibatch, room.sequences, [&](int t, int s, long row) {
+                    const long i = long(t) * o.envs + order[s];
+                    room.ratios[i] = room.row_ratios[row];
+                    room.values[i] = room.row_values[row];
+                });
+                b.sync();
             }
             if (stopped()) return Learnt::yes;
         }
