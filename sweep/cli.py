@@ -25,20 +25,32 @@ USER_ERRORS = {
     "sweep.workers": "WorkerError",
     "sweep.pages": "PageError",
     "sweep.export": "ExportError",
+    "sweep.bench": "BenchError",
     "trainer_native.config": "ConfigError",
     "trainer_native.environments": "HeaderError",
 }
 
 
 
-class Factor(click.FloatRange):
+class Real(click.FloatRange):
     """A float in a range; not a number is in none."""
 
     def convert(self, value, param, context):
         found = super().convert(value, param, context)
         if math.isnan(found):
-            self.fail("not a number is not in the range x>=1.", param, context)
+            self.fail(f"not a number is not in the range {self._describe_range()}.", param, context)
         return found
+
+
+class Several(click.ParamType):
+    """What `one` takes, several times with commas between."""
+
+    def __init__(self, one: click.ParamType):
+        self.one = one
+        self.name = one.name
+
+    def convert(self, value, param, context):
+        return value if isinstance(value, list) else [self.one.convert(v.strip(), param, context) for v in value.split(",")]
 
 
 database = click.option("--db", "database", envvar="SWEEP_DB", default="sweep.db", metavar="FILE",
@@ -46,7 +58,7 @@ database = click.option("--db", "database", envvar="SWEEP_DB", default="sweep.db
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, metavar="N",
                     help="Everything random follows from it.")
-within = click.option("--within", type=Factor(1, max=1e300), default=1.5, show_default=True, metavar="FACTOR",
+within = click.option("--within", type=Real(1, max=1e300), default=1.5, show_default=True, metavar="FACTOR",
                       help="Recommend the smallest network whose restart ERT is within FACTOR of the fastest.")
 
 
@@ -204,6 +216,37 @@ def doctor(database, as_json) -> None:
     facts = doctor.examine(database)
     out(facts, as_json, doctor.text)
     sys.exit(1 if facts["problems"] else 0)
+
+
+@cli.group()
+def bench() -> None:
+    """Measure how fast sweep's own parts are."""
+
+
+@bench.command("trainer")
+@click.option("--env", "envs", type=Several(click.STRING), default="", metavar="ENV,...", help="cartpole and breakout by default.")
+@click.option("--hidden", type=Several(click.INT), metavar="N,...", help="Widths; by default those each environment is known by.")
+@click.option("--layers", type=Several(click.INT), default="1", metavar="N,...", show_default=True)
+@click.option("--cell", "cells", type=Several(click.STRING), default="mingru", metavar="CELL,...", show_default=True)
+@click.option("--epochs", type=Several(click.INT), metavar="N,...", help="Passes over each rollout.")
+@click.option("--horizon", "horizons", type=Several(click.INT), default="64", metavar="T,...", show_default=True,
+              help="Env steps per environment; T × environments stays the same.")
+@click.option("--params", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of every case; may be repeated.")
+@click.option("--repeats", type=click.IntRange(1), metavar="N", help="Timings of each case; 3, or 7 with --against.")
+@click.option("--seconds", type=Real(0, min_open=True, max=3600), default=0.5, show_default=True,
+              metavar="S", help="CPU seconds that a timing takes, about.")
+@click.option("--against", metavar="BUILD", help="A folder with another build of trainer_native, or KEY=VALUE,... for "
+              "this one with other params: both in turn, and which is faster.")
+@as_json
+def bench_trainer(as_json, **options) -> None:
+    """Env steps per CPU second of the native trainer on one core, beside the bound of each case, and what its time goes
+    into.
+
+    The bound: the products of an env step at the peak measured in the same process, plus the environment's own time.
+    """
+    from sweep import bench, commands
+
+    out(commands.bench_trainer(**options), as_json, bench.text)
 
 
 def out(value, as_json: bool, text) -> None:

@@ -357,3 +357,19 @@ def remove(database: str, name: str, confirm: Callable[..., Any] | None) -> str:
             runs = sum(store.counts(row["id"])["runs"].values())
             confirm(f"Remove {name!r} with {runs} runs from {database}?", abort=True)
         return f"{name}: {store.remove(row['id'])} runs removed"
+
+
+# -- bench ----------------------------------------------------------------------------------------------
+
+
+def bench_trainer(envs: list[str], hidden: list[int] | None, layers: list[int], cells: list[str],
+                  epochs: list[int] | None, horizons: list[int], params: tuple[str, ...], repeats: int | None, seconds: float,
+                  against: str | None) -> dict:
+    """The trainer's speed, case by case; progress to stderr."""
+    from sweep import bench
+
+    given = dict(bench.param(word) for word in params)
+    todo = bench.cases([env for env in envs if env], hidden or (), layers, cells, epochs or (), horizons, given)
+    other = None if against is None else bench.against(against)
+    with terminal.progress() as progress:
+        return bench.trainer(todo, repeats or (7 if other else 3), seconds, other, progress)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sweep import formats
 
@@ -64,6 +65,29 @@ def curve(points, width: int = 30, rows: int = 12) -> str:
 
 def _fancy(stream) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+@contextlib.contextmanager
+def progress(stream=None, clock=time.monotonic) -> Iterator[Callable[[str], None]]:
+    """Shows how far something is: on a terminal in one line that goes when it is over, elsewhere a line each ten seconds."""
+    stream = stream or sys.stderr
+    fancy, last = _fancy(stream), -float("inf")
+
+    def show(line: str) -> None:
+        nonlocal last
+        if fancy:
+            stream.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
+        elif clock() - last >= PLAIN_SECONDS:
+            last = clock()
+            stream.write(line + "\n")
+        stream.flush()
+
+    try:
+        yield show
+    finally:
+        if fancy:
+            stream.write("\r\x1b[K")
+            stream.flush()
 
 
 class View:
