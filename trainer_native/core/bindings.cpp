@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cores.h"
+#include "options.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -49,43 +50,15 @@ template <class T> nb::ndarray<nb::numpy, T> owned(std::vector<T>&& values, std:
     return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
 }
 
-Options options_from(const nb::dict& d) {
-    Options o = {};
-    const auto integer = [&](const char* name) { return nb::cast<int>(d[name]); };
-    const auto number = [&](const char* name) { return static_cast<float>(nb::cast<double>(d[name])); };
-    o.hidden = integer("hidden");
-    o.layers = integer("layers");
-    o.constant_input = nb::cast<bool>(d["constant_input"]);
-    const auto inputs = nb::cast<std::string>(d["normalise_inputs"]);
-    o.normalise_inputs = inputs == "bounds" ? 1 : inputs == "moments" ? 2 : 0;
-    o.envs = integer("envs");
-    o.horizon = integer("horizon");
-    o.epochs = integer("epochs");
-    o.minibatches = integer("minibatches");
-    o.reward_clip = number("reward_clip");
-    o.reward_scale = number("reward_scale");
-    o.gamma = number("gamma");
-    o.gae_lambda = number("gae_lambda");
-    o.vtrace = nb::cast<bool>(d["vtrace"]);
-    o.rho_clip = number("rho_clip");
-    o.trace_clip = number("trace_clip");
-    o.normalise_advantages = nb::cast<bool>(d["normalise_advantages"]);
-    o.priority = number("priority");
-    o.priority_correction = number("priority_correction");
-    o.clip = number("clip");
-    o.value_coefficient = number("value_coefficient");
-    o.value_clip = number("value_clip");
-    o.entropy_coefficient = number("entropy_coefficient");
-    o.muon = nb::cast<std::string>(d["optimizer"]) == "muon";
-    o.learning_rate = number("learning_rate");
-    o.momentum = number("momentum");
-    o.second_momentum = number("second_momentum");
-    o.adam_epsilon = number("adam_epsilon");
-    o.gradient_norm = number("gradient_norm");
-    o.anneal_steps = nb::cast<double>(d["anneal_steps"]);
-    o.try_from = number("try_from");
-    return o;
-}
+// Params as options_from asks for them.
+struct Given {
+    const nb::dict& params;
+    template <class T> T get(const char* name) const { return nb::cast<T>(params[name]); }
+    int integer(const char* name) const { return get<int>(name); }
+    double number(const char* name) const { return get<double>(name); }
+    bool flag(const char* name) const { return get<bool>(name); }
+    std::string word(const char* name) const { return get<std::string>(name); }
+};
 
 const Game* game_at(size_t address) { return reinterpret_cast<const Game*>(address); }
 const sweep::EnvironmentTable& table_of(const Game* game) { return *reinterpret_cast<const sweep::EnvironmentTable*>(game); }
@@ -108,7 +81,7 @@ const char* name_of(Ending ending) {
 nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
                double mean_return, int episodes, bool greedy, long long max_env_steps, ControlArray control) {
     const Core& core = core_named(isa);
-    const Options o = options_from(options);
+    const Options o = options_from(Given{options});
     const Game* game = game_at(table);
     const SolveRule rule = {static_cast<float>(mean_return), episodes, greedy};
     const size_t size = table_of(game).observation_size;
@@ -144,7 +117,7 @@ nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict 
 nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::dict options, WeightArray weights,
                    WeightArray normaliser, unsigned long long seed, int episodes, bool greedy, ControlArray control) {
     const Core& core = core_named(isa);
-    const Options o = options_from(options);
+    const Options o = options_from(Given{options});
     std::vector<double> returns(episodes);
     long long env_steps;
     {
@@ -158,7 +131,7 @@ nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::d
 nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
                WeightArray acting, WeightArray weights) {
     const Core& core = core_named(isa);
-    const Options o = options_from(options);
+    const Options o = options_from(Given{options});
     const Game* game = game_at(table);
     const size_t n = o.envs, t = o.horizon, h = o.hidden, l = o.layers;
     const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
