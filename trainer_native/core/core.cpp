@@ -92,7 +92,10 @@ void run_training(const Game* game, const void* params, const Options& o, unsign
         result.ending = Ending::no_memory;
         return;
     }
-    train(Block{}, m, o, seed, rule, max_env_steps, control, called, result);
+    on_lanes([&](Block b) {
+        Result own;
+        train(b, m, o, seed, rule, max_env_steps, control, called, b.lane == 0 ? result : own);
+    });
     unpad(m.player.shape, m.weights, weights);
     const int size = table(game).observation_size;
     for (int i = 0; i < size; i++) {

@@ -4,7 +4,14 @@
 // `for (int i = b.lane; i < n; i += b.lanes)`. On the CPU a block has one lane, known at compile time, so such a loop
 // is a plain one; on a GPU one training run is one thread block. What lanes exchange lives in memory, every lane reaches
 // every sync, and a function that writes what others read ends with one. A lane that works by itself is `alone()`.
+// Built with SWEEP_LANES_AS_THREADS, the lanes of a block are threads: how the code of a GPU is checked without one.
 #pragma once
+
+#ifdef SWEEP_LANES_AS_THREADS
+#include <barrier>
+#include <thread>
+#include <vector>
+#endif
 
 namespace sweep {
 
@@ -57,11 +64,35 @@ SWEEP_FN double square_root(double x) { return sqrt(x); }
 
 namespace sweep {
 
+#ifdef SWEEP_LANES_AS_THREADS
+struct Block {
+    int lane = 0, lanes = 1;
+    std::barrier<>* barrier = nullptr;
+    void sync() const {
+        if (barrier) barrier->arrive_and_wait();
+    }
+};
+inline int lanes_of_a_block = 1;
+#else
 struct Block {
     static constexpr int lane = 0, lanes = 1;
     SWEEP_FN void sync() const {}
 };
+#endif
 SWEEP_FN Block alone() { return {}; }
+
+// work(Block) on every lane of a block; returns when all have.
+template <class Work> void on_lanes(Work work) {
+#ifdef SWEEP_LANES_AS_THREADS
+    std::barrier<> barrier(lanes_of_a_block);
+    std::vector<std::thread> lanes;
+    for (int i = 0; i < lanes_of_a_block; i++)
+        lanes.emplace_back([&, i] { work(Block{i, lanes_of_a_block, &barrier}); });
+    for (std::thread& lane : lanes) lane.join();
+#else
+    work(Block{});
+#endif
+}
 
 SWEEP_FN float bits_to_float(uint32 bits) { return __builtin_bit_cast(float, bits); }
 SWEEP_FN uint32 float_to_bits(float value) { return __builtin_bit_cast(uint32, value); }
