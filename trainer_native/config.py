@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,7 @@ class Hyperparameter:
 
     def check(self, value: Any) -> Any:
         """`value` in the type of the default; ConfigError where it is not legal."""
-        kind, number = self.kind, isinstance(value, (int, float)) and not isinstance(value, bool)
+        kind, number = self.kind, isinstance(value, numbers.Real) and not isinstance(value, bool)
         if value is None:
             legal = self.default is None
         elif kind is bool:

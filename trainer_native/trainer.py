@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +14,11 @@ from types import ModuleType
 
 import numpy as np
 
-from . import config, environments
+from . import config, environments, memory, states
 from .environments import Environment
+
+#: The most episodes of one evaluation: they are played side by side.
+MOST_EPISODES = 1_000_000
 
 #: What a run that ended unsolved says of it: ending in C++ -> (status, reason).
 _ENDINGS = {
@@ -61,6 +66,7 @@ class Run:
     best_return: float | None         # best mean of training episodes
     curve: np.ndarray                 # float64 [points, 4]: cpu_seconds, seconds, env_steps, mean_return
     weights: dict[str, np.ndarray] | None = field(default=None, repr=False)
+    state: bytes | None = field(default=None, repr=False)  # what an unsolved run goes on from, where it was to be kept
 
 
 @cache
@@ -99,11 +105,58 @@ def _environment(env: str | Path | Environment) -> Environment:
 
 def _solve(solve: Solve | dict) -> Solve:
     solve = Solve(**solve) if isinstance(solve, dict) else solve
-    if not solve.episodes >= 1:
-        raise ValueError(f"a solve needs at least 1 episode, not {solve.episodes}")
+    if not isinstance(solve.mean_return, numbers.Real) or not math.isfinite(solve.mean_return):
+        raise ValueError(f"a solve's mean_return is a number, not {solve.mean_return!r}")
+    if not _whole(solve.episodes, 1, MOST_EPISODES):
+        raise ValueError(f"a solve's episodes are a whole number from 1 to {MOST_EPISODES}, not {solve.episodes!r}")
     if solve.policy not in ("sampled", "greedy"):
         raise ValueError(f"a solve's policy is 'sampled' or 'greedy', not {solve.policy!r}")
     return solve
+
+
+def _whole(value, low: int, high: int) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and low <= value <= high
+
+
+def _seed(seed: int) -> int:
+    if not _whole(seed, 0, 2**63 - 1):
+        raise ValueError(f"a seed is a whole number from 0 to 2^63 - 1, not {seed!r}")
+    return int(seed)
+
+
+def _control(control, max_seconds: float = math.inf) -> np.ndarray:
+    """What another thread or process may write while a run goes on: float64 [2]."""
+    if control is None:
+        return np.array([max_seconds, 0.0])
+    try:
+        limits = np.frombuffer(control, np.float64, 2)
+    except (TypeError, ValueError, BufferError):
+        limits = None
+    if limits is None or not limits.flags.writeable:
+        raise ValueError("control is a writable buffer of two float64: CPU seconds, and not 0 to stop")
+    return limits
+
+
+def memory_needed(env: str | Path | Environment, params: dict, solve: Solve | dict) -> int:
+    """Bytes that one run works in. Raises ConfigError, HeaderError, ValueError."""
+    environment, solve = _environment(env), _solve(solve)
+    return _sizes(environment, _complete(environment, params), solve.episodes)[1]
+
+
+def _sizes(environment: Environment, full: dict, episodes: int) -> tuple[int, int, int]:
+    """Bytes of a run's state and of all its memory, and a fingerprint of what lies where in the state."""
+    return _core().sizes(isa(), environment.table_address, full, episodes)
+
+
+def _check_memory(environment: Environment, full: dict, episodes: int, needed: int) -> None:
+    """ConfigError where a run needs more memory than there is. The machine is asked only about sizes that could matter."""
+    if needed < 1 << 26 or (free := memory.available()) is None or needed <= free:
+        return
+    by_episodes = 2 * _sizes(environment, full, 1)[1] < needed
+    what = f"{episodes} episodes side by side" if by_episodes else f"{full['envs']} envs over a horizon of {full['horizon']}"
+    advice = "fewer episodes" if by_episodes else "fewer envs, a shorter horizon or a smaller network"
+    raise config.ConfigError("envs", f"{what} of {environment.name}, hidden {full['hidden']}, would need {memory.words(needed)}; "
+                                     f"this machine has {memory.words(free)} free: {advice}")
 
 
 def _complete(environment: Environment, params: dict, try_from: float = 0.0) -> dict:
@@ -152,6 +205,9 @@ def train(
     max_seconds: float,
     max_env_steps: int = 0,
     control=None,
+    state: bytes | None = None,
+    keep_state: bool = False,
+    device: str = "cpu",
 ) -> Run:
     """Trains until the environment is solved or a limit is reached.
 
@@ -160,27 +216,47 @@ def train(
     `control`: a writable buffer of two float64, [CPU seconds, stop where not 0], read once per iteration in place of
     `max_seconds`, so that another thread or process may lower the cap or stop the run.
 
+    With `keep_state` a run that a limit ended has a `state`: give it to another call with the same env, config, seed and
+    solve, here or in another process, and the run goes on as if it had not been stopped; its limits count from the run's
+    beginning. A limit may cut an iteration short: its work is done again, and its time not counted twice.
+
     The run is a function of (env, config, seed, solve) but for its seconds and where a limit in seconds cuts it.
-    Raises ConfigError, HeaderError, ValueError.
+    Raises ConfigError, HeaderError, ValueError; MemoryError where the machine has less memory than it said.
     """
+    if device != "cpu":
+        raise ValueError(f"the device {device!r} is not there; this trainer runs on 'cpu'")
     environment = _environment(env)
     solve = _solve(solve)
     full = _complete(environment, config, solve.mean_return)
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"a seed is from 0 to 2^63 - 1, not {seed}")
+    seed = _seed(seed)
     if not max_seconds > 0:
         raise ValueError(f"max_seconds is more than 0, not {max_seconds}")
-    limits = np.array([max_seconds, 0.0]) if control is None else np.frombuffer(control, np.float64, 2)
+    if not _whole(max_env_steps or 0, 0, 2**62):
+        raise ValueError(f"max_env_steps is a whole number, 0 for no limit, not {max_env_steps!r}")
+    limits = _control(control, max_seconds)
+    state_size, needed, layout = _sizes(environment, full, solve.episodes)
+    _check_memory(environment, full, solve.episodes, needed)
+    label = _label(environment, full, seed, solve, layout) if keep_state or state is not None else {}
+    body = None if state is None else states.unpack(state, label, state_size)
     arguments = (isa(), environment.table_address, environment.param_bytes(full), full, seed, float(solve.mean_return),
-                 solve.episodes, solve.policy == "greedy", int(max_env_steps or 0), limits)
+                 int(solve.episodes), solve.policy == "greedy", int(max_env_steps or 0), limits, body, bool(keep_state))
     result = _core().train(*arguments) if control is not None else _interruptible(_core().train, arguments, limits)
     if result["ending"] == "no_memory":
-        raise MemoryError(f"no memory for {full['envs']} envs of {environment.name} over a horizon of {full['horizon']}")
+        raise MemoryError(f"no memory: {full['envs']} envs of {environment.name} over a horizon of {full['horizon']} "
+                          f"need {memory.words(needed)}; fewer envs, a shorter horizon")
     shape_of = _shapes(environment, full)
     status, reason = _ENDINGS[result.pop("ending")]
+    kept = result.pop("state")
+    kept = states.pack(label, kept) if kept is not None and status == "censored" else None
     weights = _split(result.pop("weights"), result.pop("normaliser"), shape_of)
     parameters = sum(rows * columns for rows, columns in shape_of.values())
-    return Run(status=status, reason=reason, seed=seed, parameters=parameters, weights=weights, **result)
+    return Run(status=status, reason=reason, seed=seed, parameters=parameters, weights=weights, state=kept, **result)
+
+
+def _label(environment: Environment, full: dict, seed: int, solve: Solve, layout: int) -> dict:
+    return {"semantics": config.SEMANTICS, "fma": _core().has_fma(isa()), "layout": layout, "env": environment.name,
+            "environment": environment.source_hash, "params": full, "seed": seed,
+            "solve": {"mean_return": float(solve.mean_return), "episodes": int(solve.episodes), "policy": solve.policy}}
 
 
 def _interruptible(function, arguments: tuple, limits: np.ndarray):
@@ -212,9 +288,11 @@ def evaluate(
     environment = _environment(env)
     solve = _solve(Solve(0.0, episodes, policy))
     full = _complete(environment, params)
+    seed, limits = _seed(seed), _control(control)
+    room = full | {"envs": 4, "minibatches": 1, "horizon": 4}  # nothing but the episodes takes room here
+    _check_memory(environment, room, episodes, _sizes(environment, room, episodes)[1])
     flat = _join(weights, _shapes(environment, full))
     normaliser = np.concatenate([weights["input_scale"], weights["input_shift"]]).astype(np.float32)
-    limits = np.array([np.inf, 0.0]) if control is None else np.frombuffer(control, np.float64, 2)
     start = time.monotonic()
     arguments = (isa(), environment.table_address, environment.param_bytes(full), full, flat, normaliser, seed, episodes,
                  solve.policy == "greedy", limits)

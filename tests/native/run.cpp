@@ -66,8 +66,15 @@ void run(const Given& given) {
 #ifdef SWEEP_LANES_AS_THREADS
     sweep::lanes_of_a_block = int(given.integer("lanes"));
 #endif
-    core.train(game, table(game).default_params, o, given.integer("seed"), rule, given.integer("max_env_steps"), control,
-               weights.data(), normaliser.data(), r);
+    // In two parts, the second going on from the state of the first.
+    std::vector<char> half(core.sizes(game, o, rule.episodes).state);
+    const auto train = [&](long long max_env_steps, sweep_core::States states) {
+        core.train(game, table(game).default_params, o, given.integer("seed"), rule, max_env_steps, control, states,
+                   weights.data(), normaliser.data(), r);
+    };
+    const long long max_env_steps = given.integer("max_env_steps");
+    train(max_env_steps / 2 + 1, {nullptr, half.data()});
+    if (r.ending == sweep_core::Ending::step_limit) train(max_env_steps, {half.data(), nullptr});
     const unsigned long long hash = hash_of(normaliser, hash_of(weights, 0xCBF29CE484222325ull));
     std::printf("%016llx %lld %.9g %d\n", hash, r.env_steps, r.mean_return, int(r.ending));
     std::fflush(stdout);

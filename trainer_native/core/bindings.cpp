@@ -1,10 +1,12 @@
 // The trainer's Python face: numbers in, a dict out, the GIL released while it trains.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,17 +81,24 @@ const char* name_of(Ending ending) {
 }
 
 nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
-               double mean_return, int episodes, bool greedy, long long max_env_steps, ControlArray control) {
+               double mean_return, int episodes, bool greedy, long long max_env_steps, ControlArray control,
+               std::optional<nb::bytes> state, bool keep_state) {
     const Core& core = core_named(isa);
     const Options o = options_from(Given{options});
     const Game* game = game_at(table);
     const SolveRule rule = {static_cast<float>(mean_return), episodes, greedy};
     const size_t size = table_of(game).observation_size;
     std::vector<float> weights(core.parameters(game, o)), normaliser(2 * size);
+    const size_t state_size = core.sizes(game, o, episodes).state;
+    if (state && state->size() != state_size) throw nb::value_error("a state of another size");
+    const nb::object kept = keep_state ? nb::steal(PyBytes_FromStringAndSize(nullptr, state_size)) : nb::none();
+    if (!kept.is_valid()) throw nb::python_error();
+    const States states = {state ? state->c_str() : nullptr, keep_state ? PyBytes_AS_STRING(kept.ptr()) : nullptr};
     Result r = {};
     {
         nb::gil_scoped_release released;
-        core.train(game, params.c_str(), o, seed, rule, max_env_steps, control.data(), weights.data(), normaliser.data(), r);
+        core.train(game, params.c_str(), o, seed, rule, max_env_steps, control.data(), states, weights.data(),
+                   normaliser.data(), r);
     }
     std::vector<double> curve(&r.curve[0][0], &r.curve[0][0] + 4 * r.points);
     nb::dict d;
@@ -111,7 +120,13 @@ nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     const size_t parameters = weights.size();
     d["weights"] = owned(std::move(weights), {parameters});
     d["normaliser"] = owned(std::move(normaliser), {2, size});
+    d["state"] = kept;
     return d;
+}
+
+nb::tuple sizes(const std::string& isa, size_t table, nb::dict options, int episodes) {
+    const Sizes s = core_named(isa).sizes(game_at(table), options_from(Given{options}), episodes);
+    return nb::make_tuple(s.state, s.all, s.layout);
 }
 
 nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::dict options, WeightArray weights,
@@ -170,7 +185,9 @@ NB_MODULE(_core, m) {
     }, "Names of the instruction sets that were built, the plainest first.");
     m.def("runs_here", &runs_here, "isa"_a, "Whether this processor has the instruction set.");
     m.def("has_fma", [](const std::string& isa) { return core_named(isa).has_fma != 0; }, "isa"_a);
-    m.def("train", &train);
+    m.def("train", &train, "isa"_a, "table"_a, "params"_a, "options"_a, "seed"_a, "mean_return"_a, "episodes"_a, "greedy"_a,
+          "max_env_steps"_a, "control"_a, "state"_a = nb::none(), "keep_state"_a = false);
+    m.def("sizes", &sizes, "Bytes of a run's state and of all its memory, and a fingerprint of what lies where in the state.");
     m.def("evaluate", &evaluate);
     m.def("peak_flops", [](const std::string& isa) { return core_named(isa).peak_flops(); }, "isa"_a,
           "Multiply-adds of this core, counted as two FLOP each, per second.");

@@ -18,7 +18,9 @@ using sweep_core::Check;
 using sweep_core::Control;
 using sweep_core::Game;
 using sweep_core::Result;
+using sweep_core::Sizes;
 using sweep_core::SolveRule;
+using sweep_core::States;
 
 const EnvironmentTable& table(const Game* game) { return *reinterpret_cast<const EnvironmentTable*>(game); }
 
@@ -83,8 +85,15 @@ void pad(const Shape& n, const float* plain, float* weights) {
 
 long parameters(const Game* game, const Options& o) { return shape_of(table(game), o).parameters(); }
 
+Sizes sizes(const Game* game, const Options& o, int episodes) {
+    Arena counting;
+    const RunMemory m = lay_out(counting, table(game), nullptr, o, episodes);
+    return {m.state_bytes, static_cast<long long>(counting.used), m.state_layout};
+}
+
 void run_training(const Game* game, const void* params, const Options& o, unsigned long long seed, const SolveRule& rule,
-                  long long max_env_steps, Control control, float* weights, float* normaliser, Result& result) {
+                  long long max_env_steps, Control control, States states, float* weights, float* normaliser,
+                  Result& result) {
     const double called = wall_seconds();
     [[maybe_unused]] const PlainFloats plain;
     RunMemory m;
@@ -94,7 +103,7 @@ void run_training(const Game* game, const void* params, const Options& o, unsign
     }
     on_lanes([&](Block b) {
         Result own;
-        train(b, m, o, seed, rule, max_env_steps, control, called, b.lane == 0 ? result : own);
+        train(b, m, o, seed, rule, max_env_steps, control, called, states, b.lane == 0 ? result : own);
     });
     unpad(m.player.shape, m.weights, weights);
     const int size = table(game).observation_size;
@@ -237,7 +246,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
 
 
 extern "C" const sweep_core::Core* SWEEP_JOIN(core_of_, sweep)() {
-    static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, run_training, run_evaluation,
+    static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, sizes, run_training, run_evaluation,
                                          peak_flops, environment_seconds, check};
     return &core;
 }

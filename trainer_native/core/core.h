@@ -47,6 +47,19 @@ struct Result {
     double curve[most_points][4];  // cpu seconds, seconds, env steps, mean return
 };
 
+// A run's state, bytes that mean something to a core of the same layout: where a run goes on from (null: it begins), and
+// where the state after each whole iteration goes (null: nowhere).
+struct States {
+    const char* from;
+    char* kept;
+};
+
+// Bytes of a run's state and of all its memory, and a fingerprint of what lies where in the state.
+struct Sizes {
+    long long state, all;
+    unsigned long long layout;
+};
+
 // Where `check` writes, [T, N] unless said otherwise.
 struct Check {
     float* observations;   // [N, T, inputs]: as the network reads them
@@ -64,11 +77,12 @@ struct Core {
     int has_fma;
     // Floats of a network's weights as the functions below take them: each matrix [in, out] without padding, in order.
     long (*parameters)(const Game* game, const Options& options);
+    Sizes (*sizes)(const Game* game, const Options& options, int episodes);
     // Trains until solved or stopped. weights [parameters] and normaliser [2, observation] (scale and shift of each
     // input) receive the final ones.
     void (*train)(const Game* game, const void* params, const Options& options, unsigned long long seed,
-                  const SolveRule& rule, long long max_env_steps, Control control, float* weights, float* normaliser,
-                  Result& result);
+                  const SolveRule& rule, long long max_env_steps, Control control, States states, float* weights,
+                  float* normaliser, Result& result);
     // `episodes` fresh episodes, each counted once: their returns. Gives the env steps; −1 where it was stopped, −2 where
     // memory was short.
     long long (*evaluate)(const Game* game, const void* params, const Options& options, const float* weights,

@@ -10,8 +10,10 @@ namespace sweep {
 struct Arena {
     char* base = nullptr;
     size_t used = 0;
+    uint64 layout = 0;   // a fingerprint of the sizes and counts that were taken, in order
 
     template <class T> T* take(long count) {
+        layout = mix(layout + (uint64(sizeof(T)) << 40) + uint64(count) + 1);
         T* at = base ? reinterpret_cast<T*>(base + used) : nullptr;
         used += (size_t(count) * sizeof(T) + 63) & ~size_t(63);
         return at;
@@ -34,7 +36,7 @@ struct RecentReturns {
 };
 
 struct Rollout {
-    // Carried from one rollout to the next: with the network's weights and the optimizer's moments, a run's whole state.
+    // Carried from one rollout to the next: part of a run's state (lay_out_state in run.h), as is the last row of `keep`.
     char* games;          // [N] environment states
     Rng* game_rngs;       // [N]
     Rng* action_rngs;     // [N]

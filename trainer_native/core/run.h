@@ -20,8 +20,20 @@ inline double seconds_of(clockid_t clock) {
 inline double wall_seconds() { return seconds_of(CLOCK_MONOTONIC); }
 inline double cpu_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
+// How far a run is: what it reports, and when it next does what it does not do in every iteration.
+struct Progress {
+    sweep_core::Result result;
+    double next_try;        // env steps before which no solve is tried
+    int64 every, seen;      // of the learning curve: it keeps every so-many-th point of those it has seen
+};
+
 // Everything a run owns, in one block of memory. What comes first is its state; the rest is room to work in.
 struct RunMemory {
+    char* state;            // [state_bytes]: all that is carried from one iteration to the next
+    long state_bytes;
+    uint64 state_layout;    // a fingerprint of what lies where in it
+    Progress* progress;     // as of the last whole iteration, where states are kept
+    float* next_keep;       // [N]: `keep` of the next rollout's first step, likewise
     float* weights;
     Rng* order_rng;
     float* recent;
@@ -54,6 +66,29 @@ inline void take_normaliser(Arena& memory, Player& p, bool by_moments) {
     p.moments.count = memory.take<double>(2);
 }
 
+// A run's state. What an iteration needs of those before it is taken here and nowhere else: a state that is saved and resumed is
+// these bytes. What is added here is zero at the start of a run, unless begin_state() says otherwise.
+inline void lay_out_state(Arena& memory, RunMemory& m, const Options& o, int episodes) {
+    Player& p = m.player;
+    const Shape& n = p.shape;
+    m.progress = memory.take<Progress>(1);
+    m.weights = memory.take<float>(n.weights());
+    m.update.optimizer.first = memory.take<float>(n.weights());
+    m.update.optimizer.second = memory.take<float>(n.weights());
+    m.update.optimizer.powers = memory.take<double>(2);
+    m.order_rng = memory.take<Rng>(1);
+    m.recent = memory.take<float>(episodes);
+    m.episodes = memory.take<int64>(1);
+    take_normaliser(memory, p, o.normalise_inputs == 2);
+    Rollout& r = m.rollout;
+    r.games = memory.take<char>(long(o.envs) * p.game->state_size);
+    r.game_rngs = memory.take<Rng>(o.envs);
+    r.action_rngs = memory.take<Rng>(o.envs);
+    r.states = memory.take<float>(long(n.layers) * o.envs * n.hidden);
+    r.episode_return = memory.take<float>(o.envs);
+    m.next_keep = memory.take<float>(o.envs);
+}
+
 inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void* params, const Options& o,
                          int episodes) {
     RunMemory m = {};
@@ -65,24 +100,14 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     p.reward_clip = o.reward_clip;
     p.gamma = o.gamma;
     p.greedy = false;
+    lay_out_state(memory, m, o, episodes);
+    m.state = memory.base;
+    m.state_bytes = long(memory.used);
+    m.state_layout = memory.layout;
+
     const Shape& n = p.shape;
     const long rows = long(o.horizon) * o.envs, states = long(n.layers) * o.envs * n.hidden;
-
-    m.weights = memory.take<float>(n.weights());
-    m.update.optimizer.first = memory.take<float>(n.weights());
-    m.update.optimizer.second = memory.take<float>(n.weights());
-    m.update.optimizer.powers = memory.take<double>(2);
-    m.order_rng = memory.take<Rng>(1);
-    m.recent = memory.take<float>(episodes);
-    m.episodes = memory.take<int64>(1);
-    take_normaliser(memory, p, o.normalise_inputs == 2);
     Rollout& r = m.rollout;
-    r.games = memory.take<char>(long(o.envs) * game.state_size);
-    r.game_rngs = memory.take<Rng>(o.envs);
-    r.action_rngs = memory.take<Rng>(o.envs);
-    r.states = memory.take<float>(states);
-    r.episode_return = memory.take<float>(o.envs);
-
     r.first_states = memory.take<float>(states);
     r.observations = memory.take<float>(rows * n.stride());
     r.following = memory.take<float>(long(o.envs) * n.stride());
@@ -128,39 +153,57 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
 // What numbers its streams are drawn from, so that no two uses of a seed share one.
 enum Streams : uint64 { weights_stream = 1, order_stream = 2, evaluation_stream = 1000, copies_stream = 1000000 };
 
-// The state before the first env step. Memory may hold anything.
-inline void begin(Block b, RunMemory& m, const Options& o, uint64 seed) {
+// The state before the first env step.
+inline void begin_state(Block b, RunMemory& m, const Options& o, uint64 seed) {
     Player& p = m.player;
-    const Shape& n = p.shape;
+    for (long i = b.lane; i < m.state_bytes; i += b.lanes) m.state[i] = 0;
+    b.sync();
     if (b.lane == 0) {
         Rng rng = stream(seed, weights_stream);
-        initialise(n, m.weights, rng);
+        initialise(p.shape, m.weights, rng);
         *m.order_rng = stream(seed, order_stream);
-        *m.episodes = 0;
         m.update.optimizer.powers[0] = m.update.optimizer.powers[1] = 1.0;
-        if (p.moments.mean) p.moments.count[0] = p.moments.count[1] = 0.0;
+        sweep_core::Result& result = m.progress->result;
+        result.parameters = p.shape.parameters();
+        result.trigger_seconds = -1.0;
+        result.mean_return = result.best_return = NAN;
+        m.progress->every = 1;
     }
-    for (long i = b.lane; i < n.weights(); i += b.lanes) m.update.optimizer.first[i] = m.update.optimizer.second[i] = 0.0f;
-    for (int i = b.lane; i < p.game->observation_size && p.moments.mean; i += b.lanes)
-        p.moments.mean[i] = p.moments.variance[i] = p.moments.sum[i] = p.moments.squares[i] = 0.0f;
     set_normaliser_by_bounds(b, p, o.normalise_inputs == 1);
-    find_normalised_span(p);
     const Rollout& r = m.rollout;
-    for (long i = b.lane; i < long(n.layers) * o.envs * n.hidden; i += b.lanes) r.states[i] = 0.0f;
     for (int i = b.lane; i < o.envs; i += b.lanes) {
         r.game_rngs[i] = stream(seed, copies_stream + 2 * uint64(i));
         r.action_rngs[i] = stream(seed, copies_stream + 2 * uint64(i) + 1);
-        r.episode_return[i] = 0.0f;
-        r.keep[long(o.horizon) * o.envs + i] = 0.0f;
     }
     b.sync();
     reset(b, p, r.games, r.game_rngs, o.envs);
+}
+
+// What an iteration expects to find beside the state. Memory may hold anything.
+inline void begin_room(Block b, RunMemory& m, const Options& o) {
+    const Shape& n = m.player.shape;
+    const Rollout& r = m.rollout;
+    find_normalised_span(m.player);
     // The constant input and the padding of every row, which no observation writes.
     const auto fill = [&](float* row) {
-        for (int j = p.game->observation_size; j < n.stride(); j++) row[j] = j < n.inputs ? 1.0f : 0.0f;
+        for (int j = m.player.game->observation_size; j < n.stride(); j++) row[j] = j < n.inputs ? 1.0f : 0.0f;
     };
     for (long i = b.lane; i < long(o.envs) * o.horizon; i += b.lanes) fill(r.observations + i * n.stride());
-    for (int i = b.lane; i < o.envs; i += b.lanes) fill(r.following + long(i) * n.stride());
+    for (int i = b.lane; i < o.envs; i += b.lanes) {
+        fill(r.following + long(i) * n.stride());
+        r.keep[long(o.horizon) * o.envs + i] = m.next_keep[i];
+    }
+    b.sync();
+}
+
+inline void begin(Block b, RunMemory& m, const Options& o, uint64 seed) {
+    begin_state(b, m, o, seed);
+    begin_room(b, m, o);
+}
+
+// A whole state, from one place to another.
+inline void copy_state(Block b, const RunMemory& m, const char* __restrict from, char* __restrict to) {
+    for (long i = b.lane; i < m.state_bytes; i += b.lanes) to[i] = from[i];
     b.sync();
 }
 
@@ -181,38 +224,57 @@ inline float rate_at(const Options& o, long env_steps) {
 
 // A learning curve that never outgrows its room: full, it drops every other point and keeps points half as often.
 struct Curve {
-    sweep_core::Result* result;
-    long every = 1, seen = 0;
+    sweep_core::Result& result;
+    int64 every, seen;
 
-    void add(double cpu, double wall, double env_steps, double mean, bool last) {
-        sweep_core::Result& r = *result;
-        if (!last && seen++ % every) return;
-        if (r.points == sweep_core::most_points - (last ? 0 : 1)) {
-            r.points /= 2;
-            for (int i = 0; i < r.points; i++)
-                for (int j = 0; j < 4; j++) r.curve[i][j] = r.curve[2 * i][j];
+    void put() {
+        const double point[4] = {result.cpu_seconds, result.seconds, double(result.env_steps), result.mean_return};
+        for (int j = 0; j < 4; j++) result.curve[result.points][j] = point[j];
+        result.points++;
+    }
+    void add() {
+        if (seen++ % every) return;
+        if (result.points == sweep_core::most_points - 1) {
+            result.points /= 2;
+            for (int i = 0; i < result.points; i++)
+                for (int j = 0; j < 4; j++) result.curve[i][j] = result.curve[2 * i][j];
             every *= 2;
         }
-        const double point[4] = {cpu, wall, env_steps, mean};
-        for (int j = 0; j < 4; j++) r.curve[r.points][j] = point[j];
-        r.points++;
+        put();
+    }
+    // The last point is that of the end, for which there is always room.
+    void finish() {
+        if (result.points > 0 && result.curve[result.points - 1][2] == double(result.env_steps)) result.points--;
+        put();
     }
 };
 
-// Every lane counts in a Result of its own; that of lane 0 is the run's.
+// Every lane counts in a Result of its own; that of lane 0 is the run's. The run begins, or goes on from a state; where
+// states are kept, the last is that of the last whole iteration, so that a limit may cut the next one anywhere.
 inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const sweep_core::SolveRule& rule, long max_env_steps,
-                  sweep_core::Control control, double called, sweep_core::Result& result) {
-    begin(b, m, o, seed);
+                  sweep_core::Control control, double called, sweep_core::States states, sweep_core::Result& result) {
+    if (states.from)
+        copy_state(b, m, states.from, m.state);
+    else
+        begin_state(b, m, o, seed);
+    begin_room(b, m, o);
     const UpdateOptions u = update_options(o);
     const RecentReturns recent = {m.recent, m.episodes, rule.episodes};
-    Curve curve = {&result};
-    result = {};
-    result.parameters = m.player.shape.parameters();
-    result.trigger_seconds = -1.0;
-    result.mean_return = result.best_return = NAN;
+    result = m.progress->result;
+    double next_try = m.progress->next_try;
+    Curve curve = {result, m.progress->every, m.progress->seen};
+    b.sync();
+    const auto keep = [&] {
+        if (!states.kept) return;
+        if (b.lane == 0) *m.progress = {result, next_try, curve.every, curve.seen};
+        for (int i = b.lane; i < o.envs; i += b.lanes) m.next_keep[i] = m.rollout.keep[long(o.horizon) * o.envs + i];
+        b.sync();
+        copy_state(b, m, m.state, states.kept);
+    };
+    keep();
 
-    const double start = wall_seconds(), cpu_start = cpu_seconds();
-    result.setup_seconds = start - called;
+    const double start = wall_seconds() - result.seconds, cpu_start = cpu_seconds() - result.cpu_seconds;
+    result.setup_seconds += start + result.seconds - called;
     enum Stop { go_on, cap, cancelled };
     const auto ask = [&] {
         if (b.lane == 0) *m.stop = control[1] != 0.0 ? cancelled : cpu_seconds() - cpu_start > control[0] ? cap : go_on;
@@ -221,13 +283,21 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
         b.sync();
         return answer;
     };
-    const auto late = [&] { return ask() != go_on; };
-    double next_try = 0.0;
+    int stop = go_on;   // once it is not, an iteration may have been cut short, and nothing goes on from it
+    const auto late = [&] {
+        if (stop == go_on) stop = ask();
+        return stop != go_on;
+    };
     bool ended = false;
     const auto end = [&](Ending ending) {
-        result.ending = ending;
+        if (!ended) result.ending = ending;
         ended = true;
     };
+    const auto end_at_limits = [&] {
+        if (late()) end(stop == cancelled ? Ending::cancelled : Ending::cap);
+        if (max_env_steps > 0 && result.env_steps >= max_env_steps) end(Ending::step_limit);
+    };
+    if (states.from) end_at_limits();
     while (!ended) {
         const double before = wall_seconds();
         const bool played = play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, late);
@@ -268,12 +338,13 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
         }
         result.cpu_seconds = cpu_seconds() - cpu_start;
         result.seconds = wall_seconds() - start;
-        const int stop = ask();
-        if (!ended && stop == cancelled) end(Ending::cancelled);
-        if (!ended && stop == cap) end(Ending::cap);
-        if (!ended && max_env_steps > 0 && result.env_steps >= max_env_steps) end(Ending::step_limit);
-        curve.add(result.cpu_seconds, result.seconds, double(result.env_steps), result.mean_return, ended);
+        if (!ended && stop == go_on) {
+            curve.add();
+            keep();
+        }
+        end_at_limits();
     }
+    curve.finish();
 }
 
 }  // namespace sweep
