@@ -39,16 +39,23 @@ SWEEP_FN void matmul_block(int terms, const float* a, long lda, const float* b, 
         for (int j = 0; j < Vectors; j++) store(c + i * ldc + j * width<V>, sum[i][j]);
 }
 
-// All rows of one panel of columns, `Rows` at a time, then what is left in halves.
+// The block that takes what blocks of `rows` leave.
+constexpr int smaller(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows / 2; }
+
+// All rows of one panel of columns, `Rows` at a time, then smaller blocks; a block too few, where the rest then comes out
+// even for the smaller ones.
 template <class V, int Rows, int Vectors, Left left, Result result>
 inline void matmul_panel(int rows, int terms, const float* a, long lda, const float* b, long ldb, float* c, long ldc) {
     const long step = left == Left::rows ? lda : 1;
-    int i = 0;
-    for (; i + Rows <= rows; i += Rows)
+    int last = rows - rows % Rows, i = 0;
+    if constexpr (Rows > 1)
+        if (last > 0 && rows % Rows % smaller(Rows) != 0 && (rows % Rows + Rows) % smaller(Rows) == 0) last -= Rows;
+    for (; i < last; i += Rows)
         matmul_block<V, Rows, Vectors, left, result>(terms, a + i * step, lda, b, ldb, c + i * ldc, ldc);
     if constexpr (Rows > 1)
         if (i < rows)
-            matmul_panel<V, Rows / 2, Vectors, left, result>(rows - i, terms, a + i * step, lda, b, ldb, c + i * ldc, ldc);
+            matmul_panel<V, smaller(Rows), Vectors, left, result>(rows - i, terms, a + i * step, lda, b, ldb, c + i * ldc,
+                                                                  ldc);
 }
 
 // Rows of a block: enough sums in flight to hide the latency of a multiply-add, and all of them in registers, beside
@@ -58,6 +65,25 @@ constexpr int block_rows(int vectors, Left left) {
     return vectors == 1 ? (left == Left::rows ? 8 : 12) : vectors == 2 ? 6 : 4;
 }
 
+// A panel of the right matrix is copied where its rows lie so far apart that they would push each other out of the
+// first-level cache, and where enough rows of the left one come to pay for it.
+constexpr int cached_floats = 4096, most_terms = 256;
+
+template <class V, int Vectors, Left left, Result result>
+inline void matmul_columns(int rows, int terms, const float* a, long lda, const float* b, long ldb, float* c, long ldc) {
+    constexpr int columns = Vectors * width<V>;
+    if (rows < 48 || terms * ldb <= cached_floats || terms < 32) {
+        matmul_panel<V, block_rows(Vectors, left), Vectors, left, result>(rows, terms, a, lda, b, ldb, c, ldc);
+        return;
+    }
+    alignas(64) float panel[most_terms * columns];
+    for (int k = 0; k < terms; k++)
+#pragma GCC unroll 4
+        for (int j = 0; j < Vectors; j++)
+            store(panel + k * columns + j * width<V>, load<V>(b + k * ldb + j * width<V>));
+    matmul_panel<V, block_rows(Vectors, left), Vectors, left, result>(rows, terms, a, lda, panel, columns, c, ldc);
+}
+
 template <class V, Left left, Result result>
 inline int matmul_panels(int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb, float* c,
                          long ldc, int j) {
@@ -65,21 +91,19 @@ inline int matmul_panels(int rows, int columns, int terms, const float* a, long 
     while (columns - j >= w) {
         const int vectors = (columns - j) / w;
         if (vectors == 3 || vectors >= 5) {
-            matmul_panel<V, block_rows(3, left), 3, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
+            matmul_columns<V, 3, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
             j += 3 * w;
         } else if (vectors >= 2) {
-            matmul_panel<V, block_rows(2, left), 2, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
+            matmul_columns<V, 2, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
             j += 2 * w;
         } else {
-            matmul_panel<V, block_rows(1, left), 1, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
+            matmul_columns<V, 1, left, result>(rows, terms, a, lda, b + j, ldb, c + j, ldc);
             j += w;
         }
     }
     return j;
 }
 
-// C[rows, columns] = A[rows, terms] · B[terms, columns], row after row at distances lda, ldb, ldc (in floats).
-// Left::columns: A is given as its transpose, [terms, rows]. `columns` is a multiple of 8.
 template <Left left, Result result>
 inline void matmul_part(int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb, float* c,
                         long ldc) {
@@ -89,27 +113,28 @@ inline void matmul_part(int rows, int columns, int terms, const float* a, long l
     matmul_panels<narrow, left, result>(rows, columns, terms, a, lda, b, ldb, c, ldc, j);
 }
 
+// C[rows, columns] = A[rows, terms] · B[terms, columns], row after row at distances lda, ldb, ldc (in floats).
+// Left::columns: A is given as its transpose, [terms, rows]. `columns` is a multiple of 8.
 template <Left left = Left::rows, Result result = Result::written>
 inline void matmul(Block block, int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb,
                    float* c, long ldc) {
     const Range mine = share_of(block, rows);
-    if constexpr (left == Left::rows) {
-        // A chunk of rows stays in the cache while the panels of B pass over it.
-        const int chunk = 96;
-        for (int i = mine.first; i < mine.last; i += chunk)
-            matmul_part<left, result>(mine.last - i < chunk ? mine.last - i : chunk, columns, terms, a + i * lda, lda, b,
-                                      ldb, c + i * ldc, ldc);
-    } else {
-        // The terms are the long side here (the rows of a minibatch): a chunk of them, added to what came before.
-        const int chunk = 128, count = mine.last - mine.first;
-        const int first = terms < chunk ? terms : chunk;
-        a += mine.first;
-        c += mine.first * ldc;
-        matmul_part<left, result>(count, columns, first, a, lda, b, ldb, c, ldc);
-        for (int k = first; k < terms; k += chunk)
-            matmul_part<left, Result::added>(count, columns, terms - k < chunk ? terms - k : chunk, a + k * lda, lda,
-                                             b + k * ldb, ldb, c, ldc);
-    }
+    const int count = mine.last - mine.first;
+    const long step = left == Left::rows ? lda : 1, along = left == Left::rows ? 1 : lda;
+    a += mine.first * step;
+    c += mine.first * ldc;
+    // A chunk of rows stays in the cache while the panels of B pass over it. Where A comes in columns, the terms are the
+    // long side (the rows of a minibatch): a chunk of them, added to what came before.
+    const int most_rows = left == Left::rows ? 96 : count, some_terms = left == Left::rows ? most_terms : 128;
+    const int first = terms < some_terms ? terms : some_terms;
+    for (int i = 0; i < count; i += most_rows)
+        matmul_part<left, result>(count - i < most_rows ? count - i : most_rows, columns, first, a + i * step, lda, b, ldb,
+                                  c + i * ldc, ldc);
+    for (int k = first; k < terms; k += some_terms)
+        for (int i = 0; i < count; i += most_rows)
+            matmul_part<left, Result::added>(count - i < most_rows ? count - i : most_rows, columns,
+                                             terms - k < some_terms ? terms - k : some_terms, a + i * step + k * along,
+                                             lda, b + k * ldb, ldb, c + i * ldc, ldc);
     block.sync();
 }
 
