@@ -110,7 +110,7 @@ def test_cut_at_any_moment_it_equals_the_whole():
     state, run, parts = None, None, 0
     while run is None or run.reason == "cancelled":
         control = np.array([60.0, 0.0])
-        pause, over = rng.uniform(0.0, 0.25) + 0.1 * (parts > 12), threading.Event()
+        pause, over = rng.uniform(0.0, uncut.seconds / 5) * (1 + parts / 20), threading.Event()
 
         def stop(control=control, pause=pause, over=over):
             over.wait(pause)

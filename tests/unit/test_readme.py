@@ -94,7 +94,7 @@ def test_queries_of_the_readme_run(command, tmp_path):
         database.execute(command).fetchall()
 
 
-@pytest.mark.parametrize("name", ["transition", "train"])
+@pytest.mark.parametrize("name", ["transition", "train", "resume"])
 def test_python_of_the_readme_runs(name, tmp_path, monkeypatch, capsys):
     for file, text in marked("file").items():
         (tmp_path / file).parent.mkdir(exist_ok=True)

@@ -3,11 +3,14 @@
 import math
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import trainer_native
+from sweep import workers
 from trainer_native import Solve, config, environments, memory, states, trainer
 
 NEVER = Solve(mean_return=1e6, episodes=20)
@@ -198,6 +201,55 @@ def test_the_least_limit_that_holds_counts(tmp_path):
     assert memory._machine(tmp_path / "meminfo") == 7168 and memory._machine(tmp_path / "none") is None
     assert memory.words(13.24e9) == "13.2 GB" and memory.words(840e6) == "840 MB"
     assert memory.available() is None or memory.available() > 10_000_000
+
+
+def test_a_huge_run_gives_its_memory_back():
+    resident = """
+import resource, trainer_native
+from array import array
+from trainer_native import Solve
+def now(): return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+trainer_native.train("breakout", {"envs": 8, "horizon": 8}, 1, Solve(1e6), 1.0, 1, control=array("d", [1.0, 0.0]))
+before = now()
+trainer_native.train("breakout", {"envs": 1024, "horizon": 256}, 1, Solve(1e6), 1.0, control=array("d", [1e-3, 0.0]))
+print(now() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+"""
+    done = subprocess.run([sys.executable, "-c", resident], capture_output=True, text=True, check=True)
+    left, most = map(int, done.stdout.split())
+    assert left < 10_000_000 and most > 100_000_000
+
+
+CASES = [(env, hidden) for env in ("cartpole", "breakout") for hidden in (8, 256)]
+
+
+def test_a_worker_stays_under_80_megabytes():
+    """All that a worker process of a study ever holds: interpreter, NumPy, and the narrowest and widest networks in turn."""
+    with workers.LocalPool(1) as pool:
+        for key, (env, hidden) in enumerate(CASES):
+            params = {"hidden": hidden, "envs": 128, "horizon": 64, "try_from": -1e9}
+            pool.submit({"key": key, "trainer": "native", "env": env, "params": params, "seed": 1, "cap_seconds": 60.0,
+                         "solve": {"mean_return": 1e6, "episodes": 100, "policy": "sampled"}, "max_env_steps": 8192})
+            while not (finished := pool.wait(60)):
+                pass
+            assert finished[0].run.status == "censored" and finished[0].run.env_steps == 8192
+        status = Path(f"/proc/{pool._workers[0].process.pid}/status")
+        if not status.is_file():
+            pytest.skip("only Linux tells a process's most resident memory")
+        most = next(1024 * int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    assert most < 80e6
+
+
+@pytest.mark.parametrize(("env", "hidden"), CASES)
+def test_a_run_begins_within_milliseconds(env, hidden):
+    """Everything around training: checks, memory, first weights and states, and the way back. 5 ms on an idle core; a busy
+    one may take twice as long."""
+    environment, around = environments.find(env), []
+    for _ in range(4):
+        before, control = time.thread_time(), np.array([1e-9, 0.0])
+        run = trainer_native.train(environment, {"hidden": hidden, "envs": 128, "horizon": 64}, 1, Solve(1e6), 1.0, control=control)
+        around.append(time.thread_time() - before - run.cpu_seconds)
+        assert run.reason == "cap"
+    assert min(around) < 0.010
 
 
 # -- states ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,9 @@
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace {
 
@@ -33,25 +36,39 @@ struct PlainFloats {
 #endif
 };
 
-// The memory of this thread's runs, kept from one to the next: pages are asked for once.
+// The memory of this thread's runs, kept from one to the next: pages are asked for once. What a huge run took goes back.
 struct Memory {
+    static constexpr size_t huge_page = size_t(1) << 21, most_kept = size_t(64) << 20;
     char* base = nullptr;
     size_t size = 0;
-    ~Memory() { std::free(base); }
+    ~Memory() { give_back(); }
 
+    void give_back() {
+        std::free(base);
+        base = nullptr;
+        size = 0;
+    }
     char* of(size_t needed) {
-        if (needed > size) {
-            std::free(base);
-            size = 0;
-            const size_t huge = size_t(1) << 21;
-            needed = (needed + huge - 1) & ~(huge - 1);
-            base = static_cast<char*>(std::aligned_alloc(huge, needed));
-            if (base) size = needed;
-        }
+        if (needed <= size) return base;
+        give_back();
+        needed = (needed + huge_page - 1) & ~(huge_page - 1);
+        base = static_cast<char*>(std::aligned_alloc(huge_page, needed));
+        if (!base) return nullptr;
+        size = needed;
+#if defined(__linux__)
+        madvise(base, size, MADV_HUGEPAGE);   // a few page faults before the first env step instead of thousands
+#endif
         return base;
     }
 };
 thread_local Memory memory;
+
+// Stands in each function that uses `memory`.
+struct KeepsLittle {
+    ~KeepsLittle() {
+        if (memory.size > Memory::most_kept) memory.give_back();
+    }
+};
 
 // Lays out twice: once to count, once in memory.
 template <class LayOut> bool in_memory(LayOut lay_out_in) {
@@ -96,6 +113,7 @@ void run_training(const Game* game, const void* params, const Options& o, unsign
                   Result& result) {
     const double called = wall_seconds();
     [[maybe_unused]] const PlainFloats plain;
+    const KeepsLittle after;
     RunMemory m;
     if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, o, rule.episodes); })) {
         result.ending = Ending::no_memory;
@@ -117,6 +135,7 @@ long long run_evaluation(const Game* game, const void* params, const Options& o,
                          const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
                          double* returns) {
     [[maybe_unused]] const PlainFloats plain;
+    const KeepsLittle after;
     Player p = {};
     p.game = &table(game);
     p.params = params;
