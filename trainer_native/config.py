@@ -71,10 +71,17 @@ class Hyperparameter:
 H = Hyperparameter
 _ALL = [
     # -- the network ------------------------------------------------------------------------------------
-    H("hidden", "net", 16, "width of each recurrent layer", 8, 512, unit="units", multiple=8),
-    H("layers", "net", 1, "recurrent layers", 1, 8),
-    H("cell", "net", "mingru", "the recurrent cell", choices=("mingru",)),
+    H("hidden", "net", 16, "width of each layer", 8, 512, unit="units", multiple=8),
+    H("layers", "net", 1, "layers of the cell; of an MLP hidden layers, the encoder being the first", 1, 8),
+    H("cell", "net", "mingru", "what a layer is: MinGRU with a highway, an LSTM, or a layer without memory",
+      choices=("mingru", "lstm", "mlp")),
+    H("activation", "net", "tanh", "the nonlinearity of an MLP's hidden layers", choices=("tanh", "relu")),
+    H("biases", "net", False, "a bias in every product; without them the constant input stands in"),
     H("constant_input", "net", True, "one more input that is always 1, in place of biases"),
+    H("separate_value", "net", False, "the value has a network of its own, of the same size"),
+    H("initialisation", "net", "uniform", "the first weights: uniform in the root of the fan-in, or orthogonal",
+      choices=("uniform", "orthogonal")),
+    H("policy_gain", "net", 1.0, "scale of the first weights of the action logits", 0, 10),
     H("normalise_inputs", "net", "bounds", "how quantities are standardised; flags pass as they are",
       choices=("bounds", "moments", "none")),
     # -- the rollout ------------------------------------------------------------------------------------
@@ -143,4 +150,7 @@ def combination(full: dict[str, Any]) -> tuple[str, str] | None:
     """(key, why) where values that are legal alone do not go together, else None."""
     if full["envs"] % full["minibatches"]:
         return "minibatches", f"'minibatches' {full['minibatches']} does not divide envs {full['envs']}"
+    if full["activation"] != "tanh" and full["cell"] != "mlp":
+        return "activation", (f"'activation' {full['activation']!r} is for cell 'mlp'; cell {full['cell']!r} has its own, "
+                              "and takes none but the default, 'tanh'")
     return None

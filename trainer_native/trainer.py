@@ -165,15 +165,36 @@ def _complete(environment: Environment, params: dict, try_from: float = 0.0) -> 
 
 
 def shapes(env: str | Path | Environment, params: dict) -> dict[str, tuple[int, int]]:
-    """The network's matrices as [in, out]: encoder, layer0 (columns u, f, p) and so on, decoder (logits, then the value)."""
+    """The network's matrices as [in, out], in the order of a run's weights: encoder, layer0 and so on, decoder.
+
+    A layer's columns are u, f, p of MinGRU, or i, f, g, o of an LSTM, which also has layer0_recurrent; an MLP's first layer
+    is the encoder. The decoder's columns are the logits, then the value. With biases each product has one, as encoder_bias
+    [1, out]; with separate_value the value has all of these once more, as value_encoder and so on.
+    """
     environment = _environment(env)
     return _shapes(environment, config.complete(params, environment.params))
 
 
 def _shapes(environment: Environment, full: dict) -> dict[str, tuple[int, int]]:
     inputs, hidden = environment.observation_size + bool(full["constant_input"]), full["hidden"]
-    layers = {f"layer{i}": (hidden, 3 * hidden) for i in range(full["layers"])}
-    return {"encoder": (inputs, hidden), **layers, "decoder": (hidden, environment.actions + 1)}
+    gates = {"mingru": 3, "lstm": 4, "mlp": 1}[full["cell"]] * hidden
+    shape_of: dict[str, tuple[int, int]] = {}
+
+    def product(name: str, rows: int, columns: int) -> None:
+        shape_of[name] = (rows, columns)
+        if full["cell"] == "lstm" and "layer" in name:
+            shape_of[f"{name}_recurrent"] = (hidden, columns)
+        if full["biases"]:
+            shape_of[f"{name}_bias"] = (1, columns)
+
+    actions = environment.actions
+    towers = {"": actions, "value_": 1} if full["separate_value"] else {"": actions + 1}
+    for tower, outputs in towers.items():
+        product(f"{tower}encoder", inputs, hidden)
+        for i in range(full["layers"] - (full["cell"] == "mlp")):
+            product(f"{tower}layer{i}", hidden, gates)
+        product(f"{tower}decoder", hidden, outputs)
+    return shape_of
 
 
 def network_size(env: str | Path | Environment, params: dict) -> int:

@@ -21,6 +21,8 @@ namespace {
 
 using Floats = nb::ndarray<nb::numpy, float>;
 using ControlArray = nb::ndarray<double, nb::shape<2>, nb::c_contig, nb::device::cpu>;
+template <int dimensions>
+using ConstArray = nb::ndarray<const float, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
 using WeightArray = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 bool runs_here(const std::string& isa) {
@@ -148,7 +150,9 @@ nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     const Core& core = core_named(isa);
     const Options o = options_from(Given{options});
     const Game* game = game_at(table);
-    const size_t n = o.envs, t = o.horizon, h = o.hidden, l = o.layers;
+    int layers, floats;
+    core.state_shape(game, o, &layers, &floats);
+    const size_t n = o.envs, t = o.horizon, h = floats, l = layers;
     const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
     std::vector<float> observations(n * t * inputs), log_p(n * t), values((t + 1) * n), rewards(n * t), ended(n * t),
         keep(n * t), advantages(n * t), ratios(n * t), states(l * n * h), gradient(core.parameters(game, o));
@@ -171,6 +175,27 @@ nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     d["gradient"] = owned(std::move(gradient), {parameters});
     d["loss"] = out.loss;
     return d;
+}
+
+nb::tuple forward(const std::string& isa, size_t table, nb::dict options, WeightArray weights, ConstArray<3> observations,
+                  ConstArray<2> keep, ConstArray<3> states) {
+    const Core& core = core_named(isa);
+    const Options o = options_from(Given{options});
+    const Game* game = game_at(table);
+    const size_t steps = keep.shape(0), sequences = keep.shape(1), outputs = table_of(game).actions + 1;
+    const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
+    int layers, floats;
+    core.state_shape(game, o, &layers, &floats);
+    if (observations.shape(0) != sequences || observations.shape(1) != steps || observations.shape(2) != inputs ||
+        states.shape(0) != size_t(layers) || states.shape(1) != sequences || states.shape(2) != size_t(floats) ||
+        weights.size() != size_t(core.parameters(game, o)))
+        throw nb::value_error("observations [N, T, inputs], keep [T, N], states [layers, N, state] and weights do not fit");
+    std::vector<float> after(states.data(), states.data() + states.size()), logits(steps * sequences * outputs);
+    if (!core.forward(game, o, int(steps), int(sequences), weights.data(), observations.data(), keep.data(), after.data(),
+                      logits.data()))
+        throw std::bad_alloc();
+    return nb::make_tuple(owned(std::move(logits), {steps, sequences, outputs}),
+                          owned(std::move(after), {size_t(layers), sequences, size_t(floats)}));
 }
 
 }  // namespace
@@ -197,4 +222,5 @@ NB_MODULE(_core, m) {
           },
           "CPU seconds of rounds env steps of envs copies with random actions, observations included.");
     m.def("check", &check);
+    m.def("forward", &forward, "Logits and values [T, N, actions + 1], and the states after: T steps of N sequences.");
 }

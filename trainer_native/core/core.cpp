@@ -80,27 +80,22 @@ template <class LayOut> bool in_memory(LayOut lay_out_in) {
     return true;
 }
 
-// Between rows padded for the products and plain ones: [rows, columns] at distance `stride`.
-void each_matrix(const Shape& n, auto&& visit) {
-    visit(n.encoder(), n.inputs, n.hidden, n.hidden);
-    for (int l = 0; l < n.layers; l++) visit(n.layer(l), n.hidden, 3 * n.hidden, 3 * n.hidden);
-    visit(n.decoder(), n.hidden, n.actions + 1, n.outputs());
-}
+// Between rows padded for the products and plain ones.
 void unpad(const Shape& n, const float* weights, float* plain) {
-    each_matrix(n, [&](long at, int rows, int columns, int stride) {
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < columns; j++) *plain++ = weights[at + long(i) * stride + j];
+    each_matrix(n, [&](const Matrix& m) {
+        for (int i = 0; i < m.rows; i++)
+            for (int j = 0; j < m.columns; j++) *plain++ = weights[m.at + long(i) * m.padded_columns + m.first_column + j];
     });
 }
 void pad(const Shape& n, const float* plain, float* weights) {
     for (long i = 0; i < n.weights(); i++) weights[i] = 0.0f;
-    each_matrix(n, [&](long at, int rows, int columns, int stride) {
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < columns; j++) weights[at + long(i) * stride + j] = *plain++;
+    each_matrix(n, [&](const Matrix& m) {
+        for (int i = 0; i < m.rows; i++)
+            for (int j = 0; j < m.columns; j++) weights[m.at + long(i) * m.padded_columns + m.first_column + j] = *plain++;
     });
 }
 
-long parameters(const Game* game, const Options& o) { return shape_of(table(game), o).parameters(); }
+long parameters(const Game* game, const Options& o) { return parameters_of(shape_of(table(game), o)); }
 
 Sizes sizes(const Game* game, const Options& o, int episodes) {
     Arena counting;
@@ -236,7 +231,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     out.loss = minibatch_gradient(b, n, u, m.weights, m.rollout, m.update, m.update.order, o.envs, true);
     unpad(n, m.update.gradients, out.gradient);
     const Rollout& r = m.rollout;
-    const long rows = long(o.envs) * o.horizon, states = long(n.layers) * o.envs * n.hidden;
+    const long rows = long(o.envs) * o.horizon;
     for (long i = 0; i < rows; i++)
         for (int j = 0; j < n.inputs; j++) out.observations[i * n.inputs + j] = r.observations[i * n.stride() + j];
     const auto copy = [](auto* to, const auto* from, long count) {
@@ -249,12 +244,49 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     copy(out.ended, r.ended, rows);
     copy(out.keep, r.keep, rows);
     copy(out.advantages, r.advantages, rows);
-    copy(out.first_states, r.first_states, states);
+    copy(out.first_states, r.first_states, n.states(o.envs));
     long row = 0;
     for (int start = 0; start < o.envs; start += m.update.sequences)
         for (int t = 0; t < o.horizon; t++)
             for (int s = start; s < start + m.update.sequences && s < o.envs; s++)
                 out.ratios[long(t) * o.envs + s] = m.update.row_ratios[row++];
+}
+
+void state_shape(const Game* game, const Options& o, int* layers, int* floats) {
+    const Shape n = shape_of(table(game), o);
+    *layers = n.state_layers();
+    *floats = n.state();
+}
+
+bool forward(const Game* game, const Options& o, int steps, int sequences, const float* weights, const float* observations,
+             const float* keep, float* states, float* logits) {
+    [[maybe_unused]] const PlainFloats plain;
+    const Shape n = shape_of(table(game), o);
+    const long rows = long(steps) * sequences;
+    float *padded_weights, *seen;
+    int* order;
+    Activations a;
+    if (!in_memory([&](Arena& memory) {
+            padded_weights = memory.take<float>(n.weights());
+            seen = memory.take<float>(rows * n.stride());
+            order = memory.take<int>(sequences);
+            a = take_activations(memory, n, int(rows));
+        }))
+        return false;
+    pad(n, weights, padded_weights);
+    for (long i = 0; i < rows; i++)
+        for (int j = 0; j < n.stride(); j++) seen[i * n.stride() + j] = j < n.inputs ? observations[i * n.inputs + j] : 0.0f;
+    for (int i = 0; i < sequences; i++) order[i] = i;
+    float* pointers[most_states];
+    layer_pointers(n, states, sequences, 0, pointers);
+    if (steps == 1)
+        look(Block{}, n, padded_weights, sequences, seen, n.stride(), keep, pointers, pointers, a);
+    else
+        network_forward(Block{}, n, padded_weights, steps, sequences, {seen, n.stride(), long(n.stride()) * steps, order},
+                        keep, pointers, pointers, a);
+    for (long i = 0; i < rows; i++)
+        for (int j = 0; j <= n.actions; j++) *logits++ = a.logits[i * n.outputs() + j];
+    return true;
 }
 
 }  // namespace
@@ -266,6 +298,6 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
 
 extern "C" const sweep_core::Core* SWEEP_JOIN(core_of_, sweep)() {
     static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, sizes, run_training, run_evaluation,
-                                         peak_flops, environment_seconds, check};
+                                         state_shape, peak_flops, environment_seconds, check, forward};
     return &core;
 }

@@ -8,7 +8,10 @@
 namespace sweep_core {
 
 struct Options {
-    int hidden, layers, constant_input, normalise_inputs;   // normalise_inputs: 0 none, 1 bounds, 2 moments
+    int hidden, layers, cell, relu, biases, separate_value;   // cell: 0 mingru, 1 lstm, 2 mlp
+    int constant_input, normalise_inputs;                     // normalise_inputs: 0 none, 1 bounds, 2 moments
+    int orthogonal;
+    float policy_gain;
     int envs, horizon, epochs, minibatches;
     float reward_clip, reward_scale, gamma, gae_lambda;
     int vtrace;
@@ -65,7 +68,7 @@ struct Check {
     float* observations;   // [N, T, inputs]: as the network reads them
     int* actions;
     float *log_probabilities, *values /* [T + 1, N] */, *rewards, *ended, *keep, *advantages, *ratios;
-    float* first_states;   // [layers, N, H]
+    float* first_states;   // [towers, layers, N, state]
     float* gradient;       // [parameters]
     double loss;           // mean over the rollout
 };
@@ -88,6 +91,8 @@ struct Core {
     long long (*evaluate)(const Game* game, const void* params, const Options& options, const float* weights,
                           const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
                           double* returns);
+    // How many layers of the network have a state, of all towers, and the floats of it.
+    void (*state_shape)(const Game* game, const Options& options, int* layers, int* floats);
     // What the bounds of a benchmark are made of: FLOP per second of this core's multiply-adds, and CPU seconds of
     // `rounds` env steps of `envs` copies with random actions, observations included.
     double (*peak_flops)();
@@ -96,6 +101,11 @@ struct Core {
     // a reference. Arrays as described in rollout.h; gradient and weights as [in, out] without padding.
     void (*check)(const Game* game, const void* params, const Options& options, unsigned long long seed,
                   const float* acting, const float* weights, Check& out);
+    // `steps` steps of the network: observations [sequences, steps, inputs] as the network reads them, keep [steps,
+    // sequences], states [state layers, sequences, state floats] before and, on return, after; logits and values
+    // [steps, sequences, actions + 1]. False where memory is short. One step is what acts, several what trains.
+    bool (*forward)(const Game* game, const Options& options, int steps, int sequences, const float* weights,
+                    const float* observations, const float* keep, float* states, float* logits);
 };
 
 }  // namespace sweep_core

@@ -1,188 +1,148 @@
-// PufferNet: a linear encoder, L layers of MinGRU with a highway, a linear decoder to action logits and the value.
+// The network: an encoder, the layers of its cell, a decoder to action logits and the value; forwards and backwards.
 //
-// Layer: (u, f, p) = W x, one product of width 3H; h' = u σ(f) + h (1 − σ(f)); out = x (1 − σ(p)) + h' σ(p).
-// MinGRU: Feng et al., "Were RNNs all we needed?" (arXiv 2410.01201); highway: Srivastava et al. (arXiv 1505.00387).
-// No biases: one constant input stands for them. Acting is the same function as training, with one step.
+// With MinGRU, the default, this is PufferNet: the encoder is one linear layer, so is the decoder, and one constant input
+// stands for biases. Acting is the same function as training, with one step.
 #pragma once
 
-#include "math.h"
-#include "matmul.h"
+#include "cell_lstm.h"
+#include "cell_mingru.h"
+#include "cell_mlp.h"
 
 namespace sweep {
 
-SWEEP_FN constexpr int padded(int n) { return (n + 7) & ~7; }
-
-// The sizes of a network. Rows are padded to a multiple of 8 floats; what pads is zero and stays zero.
-struct Shape {
-    int inputs;    // what the encoder reads: the observation, and the constant where there is one
-    int hidden;    // H, a multiple of 8
-    int layers;    // L
-    int actions;   // A
-
-    SWEEP_FN int stride() const { return padded(inputs); }         // floats from one input row to the next
-    SWEEP_FN int outputs() const { return padded(actions + 1); }   // floats of a decoder row: logits, value, padding
-    SWEEP_FN long encoder() const { return 0; }                                                  // [stride, H]
-    SWEEP_FN long layer(int l) const { return long(stride()) * hidden + 3L * hidden * hidden * l; }   // [H, 3H]
-    SWEEP_FN long decoder() const { return layer(layers); }                                      // [H, outputs]
-    SWEEP_FN long weights() const { return decoder() + long(hidden) * outputs(); }               // floats in all
-    SWEEP_FN long parameters() const {
-        return long(inputs) * hidden + 3L * hidden * hidden * layers + long(hidden) * (actions + 1);
-    }
-};
-
 // Rows of the functions below are numbered t · sequences + s: step t of sequence s.
 
-// One layer's recurrence over `steps`. gates [rows, 3H]: W x on entry; u, σ(f), σ(p) on return. keep [rows]: 0 where an
-// episode begins, else 1. state [sequences, H]: h before the first step. h [rows, H]: h after each step; may be `state`
-// itself where steps is 1. out [rows, H].
-SWEEP_FN void cell_forward(Block b, int steps, int sequences, int hidden, float* __restrict gates,
-                           const float* __restrict x, const float* __restrict keep, const float* state, float* h,
-                           float* __restrict out) {
-    if (hidden < 8) __builtin_unreachable();
-    hidden &= ~7;
-    for (int t = 0; t < steps; t++) {
-        const float* before = t == 0 ? state : h + long(t - 1) * sequences * hidden;
-        for (int s = b.lane; s < sequences; s += b.lanes) {
-            const long row = long(t) * sequences + s;
-            float* __restrict u = gates + row * 3 * hidden;
-            float* __restrict f = u + hidden;
-            float* __restrict p = f + hidden;
-            const float* __restrict in = x + row * hidden;
-            const float* previous = before + long(s) * hidden;
-            float* next = h + row * hidden;
-            float* __restrict y = out + row * hidden;
-            const float kept = keep[row];
-#pragma GCC ivdep
-            for (int j = 0; j < hidden; j++) {
-                const float forget = sigmoid(f[j]), highway = sigmoid(p[j]);
-                const float old = previous[j] * kept;
-                const float now = fma(forget, u[j] - old, old);
-                f[j] = forget;
-                p[j] = highway;
-                next[j] = now;
-                y[j] = fma(highway, now - in[j], in[j]);
+// Where the observations of a pass lie: that of step t of sequence s at first + order[s] · sequence + t · stride.
+struct Seen {
+    const float* first;
+    long stride, sequence;
+    const int* order;   // null: as they lie
+};
+
+// visit(from, stride, rows, first row, rows between): products that cover all rows, as few as the layout allows.
+template <class Visit> SWEEP_FN void each_stretch(const Seen& seen, int steps, int sequences, Visit visit) {
+    if (steps == 1 && !seen.order) return visit(seen.first, seen.sequence, sequences, 0, 1);
+    for (int s = 0; s < sequences; s++)
+        visit(seen.first + (seen.order ? seen.order[s] : s) * seen.sequence, seen.stride, steps, s, sequences);
+}
+
+SWEEP_FN LayerWeights layer_weights(const Shape& n, const float* tower, int l) {
+    const float* w = tower + n.layer(l);
+    return {w, n.cell == Cell::lstm ? w + n.recurrent() : nullptr, n.biases ? w + n.layer_bias() : nullptr};
+}
+
+// The logits and values of steps · sequences rows, in a.logits. states: one pointer per tower and layer, the state before
+// the first step, [sequences, state]; `next`: where the states after the last step go (which may be `states`), or null.
+inline void network_forward(Block b, const Shape& n, const float* weights, int steps, int sequences, const Seen& seen,
+                            const float* keep, float* const* states, float* const* next, const Activations& a) {
+    const int rows = steps * sequences, hidden = n.hidden, outputs = n.outputs();
+    if (n.biases) {
+        for (int i = b.lane; i < rows; i += b.lanes)
+            for (int j = 0; j < outputs; j++) {
+                const float* bias = weights + n.decoder_bias();
+                a.logits[long(i) * outputs + j] = n.separate && j == n.actions ? bias[n.tower() + j] : bias[j];
             }
-        }
         b.sync();
+    }
+    for (int k = 0; k < n.towers(); k++) {
+        const float* tower = weights + k * n.tower();
+        float* x = a.x_of(n, k, 0);
+        const float* bias = n.biases ? tower + n.encoder_bias() : nullptr;
+        each_stretch(seen, steps, sequences, [&](const float* from, long stride, int count, long first, long between) {
+            product(b, count, hidden, n.inputs, from, stride, tower + n.encoder(), hidden, bias, x + first * hidden,
+                    between * hidden);
+        });
+        if (n.cell == Cell::mlp) activate(b, n.relu, long(rows) * hidden, x);
+        for (int l = 0; l < n.inner(); l++) {
+            const LayerWeights w = layer_weights(n, tower, l);
+            float* out = a.x_of(n, k, l + 1);
+            const int i = k * n.inner() + l;
+            if (n.cell == Cell::mingru)
+                mingru_forward(b, w, steps, sequences, hidden, x, keep, states[i], next ? next[i] : nullptr,
+                               a.gates_of(n, k, l), a.kept_of(n, k, l), out);
+            else if (n.cell == Cell::lstm)
+                lstm_forward(b, w, steps, sequences, hidden, x, keep, states[i], next ? next[i] : nullptr,
+                             a.gates_of(n, k, l), a.kept_of(n, k, l), out);
+            else
+                mlp_forward(b, w, n.relu, rows, hidden, x, out);
+            x = out;
+        }
+        // The second tower fills a column that the first leaves at its start.
+        if (k > 0 || n.biases)
+            matmul<Left::rows, Result::added>(b, rows, outputs, hidden, x, hidden, tower + n.decoder(), outputs, a.logits,
+                                              outputs);
+        else
+            matmul(b, rows, outputs, hidden, x, hidden, tower + n.decoder(), outputs, a.logits, outputs);
     }
 }
 
-// Backwards through one layer's recurrence. gates: u, σ(f), σ(p) on entry; the gradients of W x on return.
-// gradient [rows, H]: that of `out` on entry; on return that part of the gradient of x which does not pass through W.
-// carry [sequences, H]: scratch. The gradient ends at the state the sequence started from.
-SWEEP_FN void cell_backward(Block b, int steps, int sequences, int hidden, float* __restrict gates,
-                            const float* __restrict x, const float* __restrict keep, const float* __restrict state,
-                            const float* __restrict h, float* __restrict gradient, float* __restrict carry) {
-    if (hidden < 8) __builtin_unreachable();
-    hidden &= ~7;
-    for (int i = b.lane; i < sequences * hidden; i += b.lanes) carry[i] = 0.0f;
+// The transposes that a backward pass multiplies by, once per gradient step: [towers, transposed_tower].
+inline void make_transposes(Block b, const Shape& n, const float* weights, float* to) {
+    const int hidden = n.hidden, gates = n.gates();
+    for (int k = 0; k < n.towers(); k++, weights += n.tower(), to += n.transposed_tower()) {
+        for (int l = 0; l < n.inner(); l++) {
+            const LayerWeights w = layer_weights(n, weights, l);
+            float* layer = to + n.transposed_layer(l);
+            transpose(b, hidden, gates, w.matrix, gates, layer, hidden);
+            if (w.recurrent) transpose(b, hidden, gates, w.recurrent, gates, layer + n.recurrent(), hidden);
+        }
+        transpose(b, hidden, n.outputs(), weights + n.decoder(), n.outputs(), to + n.transposed_decoder(), hidden);
+    }
+}
+
+// From the gradient of the logits (in a.logits) to those of all weights, which are added to `gradients`. What the forward
+// pass left in `a` is used up. carry: scratch, [sequences, state].
+inline void network_backward(Block b, const Shape& n, const float* transposes, int steps, int sequences, const Seen& seen,
+                             const float* keep, float* const* states, const Activations& a, float* gradients,
+                             float* carry) {
+    const int rows = steps * sequences, hidden = n.hidden, outputs = n.outputs();
+    for (int k = 0; k < n.towers(); k++, gradients += n.tower(), transposes += n.transposed_tower()) {
+        const int inner = n.inner(), first = n.first_output(k);
+        float* top = a.x_of(n, k, inner);
+        weight_gradient(b, hidden, outputs, rows, top, hidden, a.logits, outputs, gradients + n.decoder(),
+                        n.biases ? gradients + n.decoder_bias() : nullptr);
+        // The gradient goes down in the place of what left the last layer; an MLP still needs that.
+        float* gradient = n.cell == Cell::mlp ? a.gates_of(n, k, 0) : top;
+        matmul(b, rows, hidden, n.output_count(k), a.logits + first, outputs,
+               transposes + n.transposed_decoder() + long(first) * hidden, hidden, gradient, hidden);
+        for (int l = inner - 1; l >= 0; l--) {
+            float* g = gradients + n.layer(l);
+            const float* w = transposes + n.transposed_layer(l);
+            const LayerGradients to = {g, n.cell == Cell::lstm ? g + n.recurrent() : nullptr,
+                                       n.biases ? g + n.layer_bias() : nullptr};
+            const LayerWeights transposed = {w, n.cell == Cell::lstm ? w + n.recurrent() : nullptr, nullptr};
+            const float* x = a.x_of(n, k, l);
+            if (n.cell == Cell::mingru)
+                mingru_backward(b, transposed, to, steps, sequences, hidden, x, keep, states[k * inner + l],
+                                a.gates_of(n, k, l), a.kept_of(n, k, l), gradient, carry);
+            else if (n.cell == Cell::lstm)
+                lstm_backward(b, transposed, to, steps, sequences, hidden, x, keep, states[k * inner + l],
+                              a.gates_of(n, k, l), a.kept_of(n, k, l), gradient, carry);
+            else
+                mlp_backward(b, transposed, to, n.relu, rows, hidden, x, a.x_of(n, k, l + 1), gradient);
+        }
+        if (n.cell == Cell::mlp) {
+            activate_backward(b, n.relu, long(rows) * hidden, gradient, a.x_of(n, k, 0));
+            gradient = a.x_of(n, k, 0);
+        }
+        each_stretch(seen, steps, sequences, [&](const float* from, long stride, int count, long row, long between) {
+            matmul<Left::columns, Result::added>(b, n.stride(), hidden, count, from, stride, gradient + row * hidden,
+                                                 between * hidden, gradients + n.encoder(), hidden);
+        });
+        if (n.biases) add_column_sums(b, rows, hidden, gradient, hidden, gradients + n.encoder_bias());
+    }
+}
+
+// A tower's decoder has columns that belong to the other: what the products left in their gradients goes.
+inline void clear_foreign_gradients(Block b, const Shape& n, float* gradients) {
+    if (!n.separate) return;
+    each_matrix(n, [&](const Matrix& m) {
+        if (m.role != Role::decoder) return;
+        for (int i = b.lane; i < m.padded_rows; i += b.lanes)
+            for (int j = 0; j < m.padded_columns; j++)
+                if (j < m.first_column || j >= m.first_column + m.columns) gradients[m.at + long(i) * m.padded_columns + j] = 0.0f;
+    });
     b.sync();
-    for (int t = steps - 1; t >= 0; t--) {
-        const float* before = t == 0 ? state : h + long(t - 1) * sequences * hidden;
-        for (int s = b.lane; s < sequences; s += b.lanes) {
-            const long row = long(t) * sequences + s;
-            float* __restrict u = gates + row * 3 * hidden;
-            float* __restrict f = u + hidden;
-            float* __restrict p = f + hidden;
-            const float* __restrict in = x + row * hidden;
-            const float* __restrict previous = before + long(s) * hidden;
-            const float* __restrict now = h + row * hidden;
-            float* __restrict g = gradient + row * hidden;
-            float* __restrict c = carry + long(s) * hidden;
-            const float kept = keep[row];
-#pragma GCC ivdep
-            for (int j = 0; j < hidden; j++) {
-                const float forget = f[j], highway = p[j], old = previous[j] * kept, dy = g[j];
-                const float dh = fma(dy, highway, c[j]);
-                const float du = dh * forget;
-                p[j] = dy * (now[j] - in[j]) * (highway * (1.0f - highway));
-                f[j] = dh * (u[j] - old) * (forget * (1.0f - forget));
-                u[j] = du;
-                c[j] = (dh - du) * kept;
-                g[j] = dy * (1.0f - highway);
-            }
-        }
-        b.sync();
-    }
-}
-
-// Room for `rows` rows of one forward pass: what a backward pass needs of it, layer by layer.
-struct Activations {
-    float* x;        // [layers + 1, rows, H]: what enters each layer, and what leaves the last
-    float* gates;    // [layers, rows, 3H]
-    float* h;        // [layers, rows, H]: each layer's state after each row's step
-    float* logits;   // [rows, outputs]: action logits, then the value
-    int rows;
-
-    SWEEP_FN float* x_of(const Shape& n, int l) const { return x + long(l) * rows * n.hidden; }
-    SWEEP_FN float* gates_of(const Shape& n, int l) const { return gates + 3L * l * rows * n.hidden; }
-    SWEEP_FN float* h_of(const Shape& n, int l) const { return h + long(l) * rows * n.hidden; }
-    // Room for one row in what has room for `rows`: no two share a float.
-    SWEEP_FN Activations part(const Shape& n, int row) const {
-        return {x + long(row) * (n.layers + 1) * n.hidden, gates + 3L * row * n.layers * n.hidden,
-                h + long(row) * n.layers * n.hidden, logits + long(row) * n.outputs(), 1};
-    }
-};
-
-// From the encoder's output (in a.x) to the logits of steps · sequences rows. states: one pointer per layer, h before
-// the first step, [sequences, H]; `next`: where each layer's states go, or null for the room in `a`.
-inline void layers_forward(Block b, const Shape& n, const float* weights, int steps, int sequences, const float* keep,
-                           float* const* states, float* const* next, const Activations& a) {
-    const int rows = steps * sequences, hidden = n.hidden;
-    for (int l = 0; l < n.layers; l++) {
-        matmul(b, rows, 3 * hidden, hidden, a.x_of(n, l), hidden, weights + n.layer(l), 3 * hidden, a.gates_of(n, l),
-               3 * hidden);
-        cell_forward(b, steps, sequences, hidden, a.gates_of(n, l), a.x_of(n, l), keep, states[l],
-                     next ? next[l] : a.h_of(n, l), a.x_of(n, l + 1));
-    }
-    matmul(b, rows, n.outputs(), hidden, a.x_of(n, n.layers), hidden, weights + n.decoder(), n.outputs(), a.logits,
-           n.outputs());
-}
-
-// The transposes that a backward pass multiplies by; made once per gradient step.
-struct Transposes {
-    float* layers;    // [layers, 3H, H]
-    float* decoder;   // [outputs, H]
-};
-
-inline void make_transposes(Block b, const Shape& n, const float* weights, const Transposes& to) {
-    const int hidden = n.hidden;
-    for (int l = 0; l < n.layers; l++)
-        transpose(b, hidden, 3 * hidden, weights + n.layer(l), 3 * hidden, to.layers + 3L * hidden * hidden * l, hidden);
-    transpose(b, hidden, n.outputs(), weights + n.decoder(), n.outputs(), to.decoder, hidden);
-}
-
-// From the gradient of the logits (in a.logits) to the gradient of the encoder's output (left in a.x_of(layers)),
-// adding the gradients of all weights but the encoder's to `gradients`. carry: scratch, [sequences, H].
-inline void layers_backward(Block b, const Shape& n, const Transposes& transposed, int steps, int sequences,
-                            const float* keep, float* const* states, const Activations& a, float* gradients,
-                            float* carry) {
-    const int rows = steps * sequences, hidden = n.hidden;
-    float* top = a.x_of(n, n.layers);
-    matmul<Left::columns, Result::added>(b, hidden, n.outputs(), rows, top, hidden, a.logits, n.outputs(),
-                                         gradients + n.decoder(), n.outputs());
-    matmul(b, rows, hidden, n.actions + 1, a.logits, n.outputs(), transposed.decoder, hidden, top, hidden);
-    for (int l = n.layers - 1; l >= 0; l--) {
-        cell_backward(b, steps, sequences, hidden, a.gates_of(n, l), a.x_of(n, l), keep, states[l], a.h_of(n, l),
-                      top, carry);
-        matmul<Left::columns, Result::added>(b, hidden, 3 * hidden, rows, a.x_of(n, l), hidden, a.gates_of(n, l),
-                                             3 * hidden, gradients + n.layer(l), 3 * hidden);
-        matmul<Left::rows, Result::added>(b, rows, hidden, 3 * hidden, a.gates_of(n, l), 3 * hidden,
-                                          transposed.layers + 3L * hidden * hidden * l, hidden, top, hidden);
-    }
-}
-
-// Uniform in ± gain / √fan_in, gain √2 in the encoder and 1 elsewhere; padding zero. One lane's work.
-inline void initialise(const Shape& n, float* weights, Rng& rng) {
-    for (long i = 0; i < n.weights(); i++) weights[i] = 0.0f;
-    const auto fill = [&](float* w, int rows, int columns, int stride, float gain) {
-        const float bound = gain / square_root(float(rows));
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < columns; j++) w[i * stride + j] = rng.uniform(-bound, bound);
-    };
-    fill(weights + n.encoder(), n.inputs, n.hidden, n.hidden, 1.41421356f);
-    for (int l = 0; l < n.layers; l++) fill(weights + n.layer(l), n.hidden, 3 * n.hidden, 3 * n.hidden, 1.0f);
-    fill(weights + n.decoder(), n.hidden, n.actions + 1, n.outputs(), 1.0f);
 }
 
 }  // namespace sweep

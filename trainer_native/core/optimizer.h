@@ -63,18 +63,23 @@ struct OptimizerRoom {
 
 // The floats that `scratch` needs.
 inline long optimizer_scratch(const Shape& n) {
-    const auto side = [](long a, long b) { return a < b ? a : b; };
-    const auto need = [&](long rows, long columns) {
-        return 3 * rows * columns + 2 * side(rows, columns) * side(rows, columns);
-    };
-    long most = need(n.stride(), n.hidden), layer = need(n.hidden, 3L * n.hidden), decoder = need(n.hidden, n.outputs());
-    if (layer > most) most = layer;
-    return decoder > most ? decoder : most;
+    long most = 0;
+    each_matrix(n, [&](const Matrix& m) {
+        const long rows = m.padded_rows, columns = m.padded_columns, side = rows < columns ? rows : columns;
+        const long need = 3 * rows * columns + 2 * side * side;
+        if (need > most) most = need;
+    });
+    return most;
 }
 
 // The nearest matrix with orthonormal columns (or rows), about: five Newton–Schulz iterations with Jordan's coefficients.
-// x [rows, columns] on entry and on return; both are multiples of 8.
+// x [rows, columns] on entry and on return; both are multiples of 8. A bias is one row: the nearest is that of length 1.
 inline void orthogonalise(Block b, int rows, int columns, float* x, float* scratch, float* sums) {
+    if (rows == 1) {
+        const float length = square_root(sum_of_squares(b, x, columns, sums)) + 1e-7f;
+        for (int i = b.lane; i < columns; i += b.lanes) x[i] /= length;
+        return b.sync();
+    }
     const bool wide_matrix = columns > rows;
     const int tall = wide_matrix ? columns : rows, side = wide_matrix ? rows : columns;
     const long count = long(rows) * columns;
@@ -155,13 +160,10 @@ inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, f
         adam_step(b, o, n.weights(), rate, clip, weights, gradients, room.first, room.second, room.powers);
         return true;
     }
-    const auto matrix = [&](long at, int rows, int columns, int in, int out) {
-        muon_step(b, o, rows, columns, in, out, rate, clip, weights + at, gradients + at, room.first + at, room.scratch,
-                  room.sums);
-    };
-    matrix(n.encoder(), n.stride(), n.hidden, n.inputs, n.hidden);
-    for (int l = 0; l < n.layers; l++) matrix(n.layer(l), n.hidden, 3 * n.hidden, n.hidden, 3 * n.hidden);
-    matrix(n.decoder(), n.hidden, n.outputs(), n.hidden, n.actions + 1);
+    each_matrix(n, [&](const Matrix& m) {
+        muon_step(b, o, m.padded_rows, m.padded_columns, m.rows, m.columns, rate, clip, weights + m.at, gradients + m.at,
+                  room.first + m.at, room.scratch, room.sums);
+    });
     return true;
 }
 

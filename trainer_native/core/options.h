@@ -13,6 +13,13 @@ template <class Given> Options options_from(const Given& given) {
     const auto flag = [&](const char* name) { return static_cast<int>(given.flag(name)); };
     o.hidden = integer("hidden");
     o.layers = integer("layers");
+    const auto cell = given.word("cell");
+    o.cell = cell == "mlp" ? 2 : cell == "lstm" ? 1 : 0;
+    o.relu = given.word("activation") == "relu";
+    o.biases = flag("biases");
+    o.separate_value = flag("separate_value");
+    o.orthogonal = given.word("initialisation") == "orthogonal";
+    o.policy_gain = number("policy_gain");
     o.constant_input = flag("constant_input");
     const auto inputs = given.word("normalise_inputs");
     o.normalise_inputs = inputs == "bounds" ? 1 : inputs == "moments" ? 2 : 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "net.h"
+#include "rng.h"
 
 namespace sweep {
 
@@ -67,8 +68,7 @@ inline void normalise(Block b, const Normaliser& n, float* observations, long st
 inline void look(Block b, const Shape& n, const float* weights, int rows, const float* observations, long stride,
                  const float* keep, float* const* states, float* const* next, Activations a) {
     a.rows = rows;
-    matmul(b, rows, n.hidden, n.inputs, observations, stride, weights + n.encoder(), n.hidden, a.x, n.hidden);
-    layers_forward(b, n, weights, 1, rows, keep, states, next, a);
+    network_forward(b, n, weights, 1, rows, {observations, stride, stride, nullptr}, keep, states, next, a);
 }
 
 // An action for each row of a.logits: sampled with the row's own stream, or the likeliest. Also the action's

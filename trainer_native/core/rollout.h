@@ -40,10 +40,10 @@ struct Rollout {
     char* games;          // [N] environment states
     Rng* game_rngs;       // [N]
     Rng* action_rngs;     // [N]
-    float* states;        // [layers, N, H]
+    float* states;        // [towers, layers, N, state]
     float* episode_return;   // [N], so far
     // One rollout.
-    float* first_states;  // [layers, N, H]: where it started
+    float* first_states;  // [towers, layers, N, state]: where it started
     float* observations;  // [N, T, stride]: whole sequences lie together
     float* following;     // [N, stride]: what is seen after the last step; before it, at the end of a truncated episode
     int* actions;         // [T, N], as all below
@@ -156,19 +156,12 @@ inline void reset(Block b, const Player& p, char* games, Rng* rngs, int rows) {
     b.sync();
 }
 
-// Each layer's part of states that lie as [layers, copies, H], from copy `first`.
-inline void layer_pointers(const Shape& n, float* states, int copies, int first, float** pointers) {
-    for (int l = 0; l < n.layers; l++) pointers[l] = states + (long(l) * copies + first) * n.hidden;
-}
-
-constexpr int most_layers = 8;
-
 // The value of copy n's observation before its episode is reset: what a truncated episode would still have earned. One
 // lane's work, in the copy's part of `room`. Seen once per truncated episode, it is no part of the running moments.
 inline float value_at_truncation(const Player& p, const float* weights, const Rollout& r, int envs, int n,
                                  const Activations& room) {
     const long stride = p.shape.stride();
-    float* states[most_layers];
+    float* states[most_states];
     layer_pointers(p.shape, r.states, envs, n, states);
     float* seen = r.following + n * stride;
     p.game->observe(r.games + long(n) * p.game->state_size, p.params, seen, int(stride), 1);
@@ -186,10 +179,9 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
                  const Activations& room, const RecentReturns& recent, Stopped stopped) {
     const Shape& n = p.shape;
     const long stride = n.stride(), sequence = stride * steps;
-    float *states[most_layers];
+    float* states[most_states];
     layer_pointers(n, r.states, envs, 0, states);
-    const long state_floats = long(n.layers) * envs * n.hidden;
-    for (long i = b.lane; i < state_floats; i += b.lanes) r.first_states[i] = r.states[i];
+    for (long i = b.lane; i < n.states(envs); i += b.lanes) r.first_states[i] = r.states[i];
     for (int i = b.lane; i < envs; i += b.lanes) r.keep[i] = r.keep[long(steps) * envs + i];
     b.sync();
     long unasked = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "initialise.h"
 #include "solve.h"
 #include "update.h"
 
@@ -48,7 +49,8 @@ struct RunMemory {
 };
 
 inline Shape shape_of(const EnvironmentTable& game, const Options& o) {
-    return {game.observation_size + (o.constant_input ? 1 : 0), o.hidden, o.layers, game.actions};
+    return {game.observation_size + (o.constant_input ? 1 : 0), o.hidden, o.layers, game.actions,
+            static_cast<Cell>(o.cell), o.relu != 0, o.biases != 0, o.separate_value != 0};
 }
 
 inline void take_normaliser(Arena& memory, Player& p, bool by_moments) {
@@ -84,7 +86,7 @@ inline void lay_out_state(Arena& memory, RunMemory& m, const Options& o, int epi
     r.games = memory.take<char>(long(o.envs) * p.game->state_size);
     r.game_rngs = memory.take<Rng>(o.envs);
     r.action_rngs = memory.take<Rng>(o.envs);
-    r.states = memory.take<float>(long(n.layers) * o.envs * n.hidden);
+    r.states = memory.take<float>(n.states(o.envs));
     r.episode_return = memory.take<float>(o.envs);
     m.next_keep = memory.take<float>(o.envs);
 }
@@ -106,7 +108,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     m.state_layout = memory.layout;
 
     const Shape& n = p.shape;
-    const long rows = long(o.horizon) * o.envs, states = long(n.layers) * o.envs * n.hidden;
+    const long rows = long(o.horizon) * o.envs, states = n.states(o.envs);
     Rollout& r = m.rollout;
     r.first_states = memory.take<float>(states);
     r.observations = memory.take<float>(rows * n.stride());
@@ -127,11 +129,10 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     const long minibatch_rows = long(per_minibatch) * o.horizon;
     u.sequences = sequences_per_part(n, o.horizon, per_minibatch);
     u.activations = take_activations(memory, n, u.sequences * o.horizon);
-    u.transposes.layers = memory.take<float>(3L * n.layers * n.hidden * n.hidden);
-    u.transposes.decoder = memory.take<float>(long(n.outputs()) * n.hidden);
+    u.transposes = memory.take<float>(n.towers() * n.transposed_tower());
     u.gradients = memory.take<float>(n.weights());
-    u.carry = memory.take<float>(long(u.sequences) * n.hidden);
-    u.states = memory.take<float>(long(n.layers) * u.sequences * n.hidden);
+    u.carry = memory.take<float>(long(u.sequences) * n.state());
+    u.states = memory.take<float>(n.states(u.sequences));
     u.keep = memory.take<float>(minibatch_rows);
     Targets& y = u.targets;
     y.actions = memory.take<int>(minibatch_rows);
@@ -160,11 +161,11 @@ inline void begin_state(Block b, RunMemory& m, const Options& o, uint64 seed) {
     b.sync();
     if (b.lane == 0) {
         Rng rng = stream(seed, weights_stream);
-        initialise(p.shape, m.weights, rng);
+        initialise(p.shape, m.weights, rng, o.orthogonal != 0, o.policy_gain);
         *m.order_rng = stream(seed, order_stream);
         m.update.optimizer.powers[0] = m.update.optimizer.powers[1] = 1.0;
         sweep_core::Result& result = m.progress->result;
-        result.parameters = p.shape.parameters();
+        result.parameters = parameters_of(p.shape);
         result.trigger_seconds = -1.0;
         result.mean_return = result.best_return = NAN;
         m.progress->every = 1;

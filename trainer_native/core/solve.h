@@ -10,7 +10,7 @@ struct EvaluationRoom {
     int copies;
     char* games;
     Rng *game_rngs, *action_rngs;
-    float *states, *keep, *observations, *returns;   // [layers, copies, H], [copies], [copies, stride], [copies]
+    float *states, *keep, *observations, *returns;   // [towers, layers, copies, state], [copies], [copies, stride], [copies]
     int *actions, *episode;                          // [copies]; episode: which one a copy plays
     Outcome* outcomes;
     int* living;                                     // [1]: copies whose episode goes on
@@ -20,9 +20,9 @@ struct EvaluationRoom {
 inline Activations take_activations(Arena& memory, const Shape& n, int rows) {
     Activations a;
     a.rows = rows;
-    a.x = memory.take<float>(long(n.layers + 1) * rows * n.hidden);
-    a.gates = memory.take<float>(3L * n.layers * rows * n.hidden);
-    a.h = memory.take<float>(long(n.layers) * rows * n.hidden);
+    a.x = memory.take<float>(n.towers() * n.x_floats() * rows);
+    a.gates = memory.take<float>(n.towers() * n.gate_floats() * rows);
+    a.kept = memory.take<float>(n.towers() * n.kept_floats() * rows);
     a.logits = memory.take<float>(long(rows) * n.outputs());
     return a;
 }
@@ -33,7 +33,7 @@ inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int st
     e.games = memory.take<char>(long(copies) * state_size);
     e.game_rngs = memory.take<Rng>(copies);
     e.action_rngs = memory.take<Rng>(copies);
-    e.states = memory.take<float>(long(n.layers) * copies * n.hidden);
+    e.states = memory.take<float>(n.states(copies));
     e.keep = memory.take<float>(copies);
     e.observations = memory.take<float>(long(copies) * n.stride());
     e.returns = memory.take<float>(copies);
@@ -49,7 +49,7 @@ inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int st
 // lane's work.
 inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to) {
     if (from == to) return;
-    const int size = p.game->state_size, hidden = p.shape.hidden;
+    const int size = p.game->state_size, state = p.shape.state();
     __builtin_memcpy(e.games + long(to) * size, e.games + long(from) * size, size);
     e.game_rngs[to] = e.game_rngs[from];
     e.action_rngs[to] = e.action_rngs[from];
@@ -57,9 +57,9 @@ inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to
     e.returns[to] = e.returns[from];
     e.episode[to] = e.episode[from];
     e.outcomes[to] = e.outcomes[from];
-    for (int l = 0; l < p.shape.layers; l++) {
-        float* layer = e.states + long(l) * e.copies * hidden;
-        __builtin_memcpy(layer + long(to) * hidden, layer + long(from) * hidden, hidden * sizeof(float));
+    for (int l = 0; l < p.shape.state_layers(); l++) {
+        float* layer = e.states + long(l) * e.copies * state;
+        __builtin_memcpy(layer + long(to) * state, layer + long(from) * state, state * sizeof(float));
     }
 }
 
@@ -80,10 +80,10 @@ inline long evaluate(Block b, Player p, const float* weights, uint64 seed, bool 
         for (int j = p.game->observation_size; j < stride; j++)
             e.observations[long(i) * stride + j] = j < n.inputs ? 1.0f : 0.0f;
     }
-    for (long i = b.lane; i < long(n.layers) * e.copies * n.hidden; i += b.lanes) e.states[i] = 0.0f;
+    for (long i = b.lane; i < n.states(e.copies); i += b.lanes) e.states[i] = 0.0f;
     b.sync();
     reset(b, p, e.games, e.game_rngs, e.copies);
-    float* states[most_layers];
+    float* states[most_states];
     layer_pointers(n, e.states, e.copies, 0, states);
     long env_steps = 0, round = 0;
     for (int living = e.copies; living > 0; round++) {

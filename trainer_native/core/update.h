@@ -19,10 +19,10 @@ struct UpdateOptions {
 struct UpdateRoom {
     int sequences;            // of one part of a minibatch: what fits the second-level cache
     Activations activations;  // of steps · sequences rows
-    Transposes transposes;
+    float* transposes;        // [towers, transposed_tower]
     float* gradients;         // [weights]
-    float* carry;             // [sequences, H]
-    float* states;            // [layers, sequences, H]: the part's first states
+    float* carry;             // [sequences, state]
+    float* states;            // [towers, layers, sequences, state]: the part's first states
     float* keep;              // [rows of a minibatch]
     Targets targets;          // [rows of a minibatch]
     float* row_ratios;        // [rows of a minibatch]
@@ -37,7 +37,7 @@ struct UpdateRoom {
 
 // Sequences whose forward and backward pass stay within about 320 KB.
 inline int sequences_per_part(const Shape& n, int steps, int per_minibatch) {
-    const long floats_per_row = long(n.hidden) * (5 * n.layers + 1) + n.outputs();
+    const long floats_per_row = n.towers() * (n.x_floats() + n.gate_floats() + n.kept_floats()) + n.outputs();
     long sequences = 80000 / (floats_per_row * steps);
     if (sequences < 1) sequences = 1;
     return int(sequences < per_minibatch ? sequences : per_minibatch);
@@ -88,33 +88,28 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
     long row = 0;
     for (int start = 0; start < count; start += room.sequences) {
         const int sequences = count - start < room.sequences ? count - start : room.sequences;
-        const int rows = sequences * o.steps, hidden = n.hidden;
+        const int rows = sequences * o.steps;
+        const Seen seen = {r.observations, stride, sequence, order + start};
         Activations a = room.activations;
         a.rows = rows;
-        float* states[most_layers];
+        float* states[most_states];
         layer_pointers(n, room.states, sequences, 0, states);
-        for (int s = 0; s < sequences; s++) {
-            const int env = order[start + s];
-            matmul(b, o.steps, hidden, n.inputs, r.observations + env * sequence, stride, weights + n.encoder(), hidden,
-                   a.x + long(s) * hidden, long(sequences) * hidden);
-            for (int l = 0; l < n.layers; l++)
-                for (int j = b.lane; j < hidden; j += b.lanes)
-                    states[l][long(s) * hidden + j] = r.first_states[(long(l) * o.envs + env) * hidden + j];
-        }
+        for (int s = 0; s < sequences; s++)
+            for (int l = 0; l < n.state_layers(); l++)
+                for (int j = b.lane; j < n.state(); j += b.lanes)
+                    states[l][long(s) * n.state() + j] =
+                        r.first_states[(long(l) * o.envs + order[start + s]) * n.state() + j];
         b.sync();
-        layers_forward(b, n, weights, o.steps, sequences, room.keep + row, states, nullptr, a);
+        network_forward(b, n, weights, o.steps, sequences, seen, room.keep + row, states, nullptr, a);
         const Targets& y = room.targets;
         const Targets part = {y.actions + row, y.log_probabilities + row, y.values + row, y.advantages + row,
                               y.returns + row, keep_ratios ? room.row_ratios + row : nullptr, room.row_values + row};
         loss_gradient(b, n, o.loss, rows, total, a.logits, part, loss);
-        layers_backward(b, n, room.transposes, o.steps, sequences, room.keep + row, states, a, room.gradients, room.carry);
-        for (int s = 0; s < sequences; s++)
-            matmul<Left::columns, Result::added>(b, n.stride(), hidden, o.steps,
-                                                 r.observations + order[start + s] * sequence, stride,
-                                                 a.x_of(n, n.layers) + long(s) * hidden, long(sequences) * hidden,
-                                                 room.gradients + n.encoder(), hidden);
+        network_backward(b, n, room.transposes, o.steps, sequences, seen, room.keep + row, states, a, room.gradients,
+                         room.carry);
         row += rows;
     }
+    clear_foreign_gradients(b, n, room.gradients);
     return loss.total(b, room.optimizer.sums) / total;
 }
 

@@ -1,0 +1,44 @@
+// What the layers of every cell are made of: a product with its bias, and the gradients of both.
+#pragma once
+
+#include "math.h"
+#include "matmul.h"
+#include "shape.h"
+
+namespace sweep {
+
+// One layer's weights, or their transposes, or (LayerGradients) their gradients. What a layer has not is null.
+struct LayerWeights {
+    const float *matrix, *recurrent, *bias;
+};
+struct LayerGradients {
+    float *matrix, *recurrent, *bias;
+};
+
+// C[rows, columns] = A · W, plus the bias where there is one: the sum of each output starts from it.
+inline void product(Block b, int rows, int columns, int terms, const float* a, long lda, const float* w, long ldw,
+                    const float* bias, float* c, long ldc) {
+    if (!bias) return matmul(b, rows, columns, terms, a, lda, w, ldw, c, ldc);
+    for (int i = b.lane; i < rows; i += b.lanes) {
+        float* __restrict row = c + i * ldc;
+        for (int j = 0; j < columns; j++) row[j] = bias[j];
+    }
+    b.sync();
+    matmul<Left::rows, Result::added>(b, rows, columns, terms, a, lda, w, ldw, c, ldc);
+}
+
+// Adds the sums of the columns of `from` [rows, columns], each in order of the rows, to `to`.
+inline void add_column_sums(Block b, int rows, int columns, const float* __restrict from, long stride, float* __restrict to) {
+    for (int i = 0; i < rows; i++)
+        for (int j = b.lane; j < columns; j += b.lanes) to[j] += from[i * stride + j];
+    b.sync();
+}
+
+// Adds the gradient of W and of its bias: x [rows, in] is what W was multiplied by, y [rows, out] the gradient of that.
+inline void weight_gradient(Block b, int in, int out, int rows, const float* x, long ldx, const float* y, long ldy,
+                            float* matrix, float* bias) {
+    matmul<Left::columns, Result::added>(b, in, out, rows, x, ldx, y, ldy, matrix, out);
+    if (bias) add_column_sums(b, rows, out, y, ldy, bias);
+}
+
+}  // namespace sweep

@@ -1,0 +1,136 @@
+// The sizes of a network, where its weights lie, and the room of one pass through it.
+//
+// A network is an encoder, the layers of its cell and a decoder: a tower. Policy and value share one, or have one each
+// (`separate`). Rows are padded to a multiple of 8 floats; what pads is zero and stays zero.
+#pragma once
+
+#include "device.h"
+
+namespace sweep {
+
+SWEEP_FN constexpr int padded(int n) { return (n + 7) & ~7; }
+
+enum class Cell { mingru, lstm, mlp };
+
+constexpr int most_layers = 8;
+constexpr int most_states = 2 * most_layers;   // of both towers
+
+struct Shape {
+    int inputs;      // what the encoder reads: the observation, and the constant where there is one
+    int hidden;      // H, a multiple of 8
+    int layers;      // L; of an MLP the encoder is the first
+    int actions;     // A
+    Cell cell;
+    bool relu;       // an MLP's activation: else tanh
+    bool biases;     // one per product
+    bool separate;   // the value has a tower of its own, the second
+
+    SWEEP_FN int towers() const { return separate ? 2 : 1; }
+    SWEEP_FN int inner() const { return cell == Cell::mlp ? layers - 1 : layers; }   // layers after the encoder
+    SWEEP_FN int stride() const { return padded(inputs); }         // floats from one input row to the next
+    SWEEP_FN int outputs() const { return padded(actions + 1); }   // floats of a decoder row: logits, value, padding
+    // The columns of a decoder row that tower k fills.
+    SWEEP_FN int first_output(int k) const { return k == 0 ? 0 : actions; }
+    SWEEP_FN int output_count(int k) const { return !separate ? actions + 1 : k == 0 ? actions : 1; }
+
+    // Floats of one row in one layer: what W makes of it, what else a backward pass needs; and of a sequence's state.
+    SWEEP_FN int gates() const { return cell == Cell::mingru ? 3 * hidden : cell == Cell::lstm ? 4 * hidden : hidden; }
+    SWEEP_FN int kept() const { return cell == Cell::mingru ? hidden : cell == Cell::lstm ? 3 * hidden : 0; }
+    SWEEP_FN int state() const { return cell == Cell::mingru ? hidden : cell == Cell::lstm ? 2 * hidden : 0; }
+    // Layers that have a state, of all towers; and the floats of `copies` copies' states, [towers, layers, copies, state].
+    SWEEP_FN int state_layers() const { return state() > 0 ? towers() * inner() : 0; }
+    SWEEP_FN long states(long copies) const { return copies * state() * state_layers(); }
+
+    // Where the weights lie, from the start of a tower, each matrix [in, out] and its bias after it.
+    SWEEP_FN long encoder() const { return 0; }                                                 // [stride, H]
+    SWEEP_FN long encoder_bias() const { return long(stride()) * hidden; }                      // [H]
+    SWEEP_FN long layer(int l) const {                                                          // [H, gates]
+        return encoder_bias() + (biases ? hidden : 0) + l * (layer_bias() + (biases ? gates() : 0));
+    }
+    SWEEP_FN long recurrent() const { return long(hidden) * gates(); }                          // [H, gates], from its layer
+    SWEEP_FN long layer_bias() const { return recurrent() * (cell == Cell::lstm ? 2 : 1); }     // [gates], from its layer
+    SWEEP_FN long decoder() const { return layer(inner()); }                                    // [H, outputs]
+    SWEEP_FN long decoder_bias() const { return decoder() + long(hidden) * outputs(); }         // [outputs]
+    SWEEP_FN long tower() const { return decoder_bias() + (biases ? outputs() : 0); }           // floats of one tower
+    SWEEP_FN long weights() const { return towers() * tower(); }                                // floats in all
+
+    // Where the transposes lie that a backward pass multiplies by: of one layer's W (and U) [gates, H], of the decoder
+    // [outputs, H], and floats of one tower's.
+    SWEEP_FN long transposed_layer(int l) const { return l * layer_bias(); }
+    SWEEP_FN long transposed_decoder() const { return transposed_layer(inner()); }
+    SWEEP_FN long transposed_tower() const { return transposed_decoder() + long(hidden) * outputs(); }
+
+    // Floats of one row in one tower of Activations.
+    SWEEP_FN long x_floats() const { return long(inner() + 1) * hidden; }
+    SWEEP_FN long gate_floats() const { return cell == Cell::mlp ? hidden : long(inner()) * gates(); }
+    SWEEP_FN long kept_floats() const { return long(inner()) * kept(); }
+};
+
+enum class Role { encoder, layer, recurrent, decoder };
+
+// One matrix of the network, or the bias of one: a single row.
+struct Matrix {
+    Role role;
+    bool bias;
+    int tower;
+    long at;                 // its first float in the weights: [padded_rows, padded_columns]
+    int padded_rows, padded_columns;
+    int rows, columns;       // without padding
+    int first_column;        // of those
+};
+
+// visit(matrix) for each, in order.
+template <class Visit> SWEEP_FN void each_matrix(const Shape& n, Visit visit) {
+    const int h = n.hidden, gates = n.gates(), outputs = n.outputs();
+    for (int k = 0; k < n.towers(); k++) {
+        const long at = k * n.tower();
+        visit(Matrix{Role::encoder, false, k, at + n.encoder(), n.stride(), h, n.inputs, h, 0});
+        if (n.biases) visit(Matrix{Role::encoder, true, k, at + n.encoder_bias(), 1, h, 1, h, 0});
+        for (int l = 0; l < n.inner(); l++) {
+            const long layer = at + n.layer(l);
+            visit(Matrix{Role::layer, false, k, layer, h, gates, h, gates, 0});
+            if (n.cell == Cell::lstm) visit(Matrix{Role::recurrent, false, k, layer + n.recurrent(), h, gates, h, gates, 0});
+            if (n.biases) visit(Matrix{Role::layer, true, k, layer + n.layer_bias(), 1, gates, 1, gates, 0});
+        }
+        const int first = n.first_output(k), count = n.output_count(k);
+        visit(Matrix{Role::decoder, false, k, at + n.decoder(), h, outputs, h, count, first});
+        if (n.biases) visit(Matrix{Role::decoder, true, k, at + n.decoder_bias(), 1, outputs, 1, count, first});
+    }
+}
+
+// The number of trainable parameters.
+SWEEP_FN long parameters_of(const Shape& n) {
+    long count = 0;
+    each_matrix(n, [&](const Matrix& m) { count += long(m.rows) * m.columns; });
+    return count;
+}
+
+// Room for `rows` rows of one forward pass: what a backward pass needs of it, tower by tower, layer by layer.
+struct Activations {
+    float* x;        // [towers, inner + 1, rows, H]: what enters each layer, and what leaves the last
+    float* gates;    // [towers, inner, rows, gates]; of an MLP room for one layer's gradient
+    float* kept;     // [towers, inner, rows, kept]: of MinGRU each layer's state after each row's step
+    float* logits;   // [rows, outputs]: action logits, then the value
+    int rows;
+
+    SWEEP_FN float* x_of(const Shape& n, int k, int l) const { return x + (k * n.x_floats() + long(l) * n.hidden) * rows; }
+    SWEEP_FN float* gates_of(const Shape& n, int k, int l) const {
+        return gates + (k * n.gate_floats() + long(l) * n.gates()) * rows;
+    }
+    SWEEP_FN float* kept_of(const Shape& n, int k, int l) const {
+        return kept + (k * n.kept_floats() + long(l) * n.kept()) * rows;
+    }
+    // Room for one row in what has room for `rows`: no two share a float.
+    SWEEP_FN Activations part(const Shape& n, int row) const {
+        const long r = long(row) * n.towers();
+        return {x + r * n.x_floats(), gates + r * n.gate_floats(), kept + r * n.kept_floats(),
+                logits + long(row) * n.outputs(), 1};
+    }
+};
+
+// Each layer's part of states that lie as [towers, layers, copies, state], from copy `first`.
+SWEEP_FN void layer_pointers(const Shape& n, float* states, int copies, int first, float** pointers) {
+    for (int i = 0; i < n.towers() * n.inner(); i++) pointers[i] = states + (long(i) * copies + first) * n.state();
+}
+
+}  // namespace sweep
