@@ -56,6 +56,11 @@ def test_a_run_repeats_in_other_processes_side_by_side():
     {"optimizer": "adam", "learning_rate": 3e-3}, {"vtrace": True}, {"priority": 0.8}, {"vtrace": True, "priority": 0.5},
     {"normalise_inputs": "moments"}, {"layers": 2}, {"value_clip": 0.2}, {"anneal_steps": 200_000},
     {"constant_input": False, "normalise_inputs": "none"}, {"envs": 4, "minibatches": 1, "horizon": 128}, {"hidden": 72},
+    {"biases": True, "separate_value": True}, {"initialisation": "orthogonal", "policy_gain": 0.01},
+    {"cell": "lstm", "hidden": 32}, {"cell": "lstm", "biases": True, "layers": 2, "separate_value": True, "initialisation": "orthogonal"},
+    {"cell": "mlp", "layers": 2}, {"cell": "mlp", "layers": 2, "activation": "relu", "initialisation": "orthogonal"},
+    {"cell": "mlp", "layers": 2, "hidden": 64, "biases": True, "constant_input": False, "separate_value": True,
+     "initialisation": "orthogonal", "policy_gain": 0.01, "optimizer": "adam", "learning_rate": 3e-3},
 ], ids=lambda o: " ".join(f"{k}={v}" for k, v in o.items()))
 def test_every_option_learns_and_repeats(options):
     first, second = (train(steps=150_000, **options) for _ in range(2))
@@ -144,6 +149,10 @@ def test_divergence_is_caught(tmp_path):
 def test_bad_arguments_are_named():
     with pytest.raises(config.ConfigError, match="'gama' is not a hyperparameter. Did you mean 'gamma'?"):
         train(gama=0.9)
+    with pytest.raises(config.ConfigError, match="'activation' 'relu' is for cell 'mlp'"):
+        train(cell="lstm", activation="relu")
+    with pytest.raises(config.ConfigError, match="one of 'mingru', 'lstm', 'mlp'"):
+        train(cell="gru")
     with pytest.raises(config.ConfigError, match="multiple of 8"):
         train(hidden=12)
     with pytest.raises(config.ConfigError, match="'minibatches' 5 does not divide envs 32"):
@@ -161,9 +170,57 @@ def test_bad_arguments_are_named():
 
 def test_network_size_counts_what_is_trained():
     assert trainer_native.network_size("cartpole", {"hidden": 16}) == (4 + 1) * 16 + 3 * 16 * 16 + 16 * (2 + 1)
-    run = train(steps=2_000, layers=2)
-    trained = sum(v.size for k, v in run.weights.items() if not k.startswith("input_"))
-    assert run.parameters == trained == trainer_native.network_size("cartpole", CARTPOLE | {"layers": 2})
+    for net in ({"layers": 2}, {"cell": "lstm", "layers": 2, "biases": True}, {"cell": "mlp", "layers": 3, "biases": True},
+                {"cell": "mlp", "separate_value": True, "biases": True}, {"separate_value": True}):
+        run = train(steps=2_000, **net)
+        trained = sum(v.size for k, v in run.weights.items() if not k.startswith("input_"))
+        assert run.parameters == trained == trainer_native.network_size("cartpole", CARTPOLE | net)
+
+
+def test_names_and_shapes_of_each_network():
+    def shapes(**net):
+        return trainer.shapes("cartpole", {"hidden": 8} | net)
+
+    assert shapes() == {"encoder": (5, 8), "layer0": (8, 24), "decoder": (8, 3)}
+    assert shapes(cell="lstm", biases=True, constant_input=False) == {
+        "encoder": (4, 8), "encoder_bias": (1, 8), "layer0": (8, 32), "layer0_recurrent": (8, 32), "layer0_bias": (1, 32),
+        "decoder": (8, 3), "decoder_bias": (1, 3)}
+    assert shapes(cell="mlp", layers=2, separate_value=True) == {
+        "encoder": (5, 8), "layer0": (8, 8), "decoder": (8, 2),
+        "value_encoder": (5, 8), "value_layer0": (8, 8), "value_decoder": (8, 1)}
+    assert list(shapes(cell="mlp", biases=True)) == ["encoder", "encoder_bias", "decoder", "decoder_bias"]
+
+
+def first_weights(**net):
+    """Weights that no gradient has moved yet."""
+    return train(steps=1, learning_rate=1e-7, gradient_norm=1e-6, optimizer="adam", adam_epsilon=1.0, **net).weights
+
+
+def test_orthogonal_weights_are_orthogonal_with_their_gains():
+    mlp = first_weights(cell="mlp", layers=2, hidden=64, biases=True, separate_value=True, initialisation="orthogonal",
+                        policy_gain=0.01)
+    eye = np.eye(64)
+    for tower in "", "value_":
+        np.testing.assert_allclose(mlp[tower + "encoder"] @ mlp[tower + "encoder"].T, 2 * np.eye(5), atol=1e-5)
+        np.testing.assert_allclose(mlp[tower + "layer0"].T @ mlp[tower + "layer0"], 2 * eye, atol=1e-5)
+        assert not np.abs(mlp[tower + "encoder_bias"]).max() > 1e-5
+    np.testing.assert_allclose(mlp["decoder"].T @ mlp["decoder"], 1e-4 * np.eye(2), atol=1e-6)
+    assert np.linalg.norm(mlp["value_decoder"]) == pytest.approx(1.0, abs=1e-5)
+    assert np.abs(mlp["layer0"] - mlp["value_layer0"]).max() > 0.1
+    shared = first_weights(hidden=64, initialisation="orthogonal", policy_gain=0.5)
+    for gate in np.split(shared["layer0"], 3, axis=1):
+        np.testing.assert_allclose(gate.T @ gate, eye, atol=1e-5)
+    policy, value = shared["decoder"][:, :2], shared["decoder"][:, 2]
+    np.testing.assert_allclose(policy.T @ policy, 0.25 * np.eye(2), atol=1e-5)
+    assert np.linalg.norm(value) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_first_weights_are_uniform_in_the_fan_in():
+    w = first_weights(hidden=256, policy_gain=0.1)
+    for name, bound in ("encoder", np.sqrt(2 / 5)), ("layer0", 1 / 16):
+        assert 0.97 * bound < np.abs(w[name]).max() < 1.0001 * bound
+        assert np.abs(w[name].mean()) < 0.1 * bound
+    assert np.abs(w["decoder"][:, :2]).max() < 0.0063 < 0.05 < np.abs(w["decoder"][:, 2]).max() < 0.0626
 
 
 def test_greedy_solves_are_evaluated_greedily():
