@@ -67,6 +67,7 @@ class Run:
     curve: np.ndarray                 # float64 [points, 4]: cpu_seconds, seconds, env_steps, mean_return
     weights: dict[str, np.ndarray] | None = field(default=None, repr=False)
     state: bytes | None = field(default=None, repr=False)  # what an unsolved run goes on from, where it was to be kept
+    phases: dict[str, float] = field(default_factory=dict, repr=False)   # CPU seconds of each part; in sum cpu_seconds
 
 
 @cache

@@ -67,6 +67,7 @@ def test_the_json_is_as_documented(capsys):
     assert (case["env"], case["hidden"], case["layers"], case["cell"], case["epochs"]) == ("cartpole", 8, 1, "mingru", 1)
     assert set(case["ns_per_env_step"]) == {"iteration_0", "iterations_1_6", "rest"}
     assert all(value > 0 for value in case["ns_per_env_step"].values())
+    assert set(case["split"]) in ({*PARTS, "evaluation", "rest"}, {"rollout", "update"})
     assert sum(case["split"].values()) == pytest.approx(1.0) and len(case["repeats"]) == 2
     assert case["share_of_bound"] == pytest.approx(case["env_steps_per_cpu_second"] / case["bound"])
     assert case["share_of_peak"] == pytest.approx(
@@ -100,6 +101,35 @@ def test_flop_of_an_env_step_as_anchored():
 def test_what_a_core_can_do_is_measured():
     found = limits.measure("cartpole", {"envs": 64})
     assert 1e8 < found["peak_flops"] < 1e13 and 1e-10 < found["environment_seconds"] < 1e-4
+
+
+PARTS = ["environment", "forward", "sampling", "advantages", "loss", "backward", "optimizer", "copying"]
+
+
+@pytest.mark.parametrize("params", [{}, {"envs": 4, "horizon": 1024, "minibatches": 2}, {"vtrace": True, "priority": 0.5}])
+def test_the_phases_of_a_run_sum_to_its_cpu_seconds(params):
+    run = trainer_native.train("cartpole", {"hidden": 8, **params}, 1, trainer_native.Solve(1e9), 100, 30000)
+    if not sum(run.phases.values()):
+        pytest.skip("this processor has no clock for phases")
+    assert list(run.phases) == [*PARTS, "evaluation", "rest"]
+    assert sum(run.phases.values()) == pytest.approx(run.cpu_seconds, rel=1e-9)
+    assert all(run.phases[part] > 0 for part in PARTS) and run.phases["evaluation"] == 0
+    assert run.phases["rest"] < 0.5 * run.cpu_seconds
+
+
+def test_a_tried_solve_is_a_phase():
+    run = trainer_native.train("cartpole", {"hidden": 8}, 1, trainer_native.Solve(5.0, 20), 100, 500000)
+    assert run.status == "solved" and (not sum(run.phases.values()) or run.phases["evaluation"] > 0)
+
+
+def test_wider_networks_spend_their_time_in_products():
+    shares = []
+    for hidden in (8, 64):
+        run = trainer_native.train("cartpole", {"hidden": hidden}, 1, trainer_native.Solve(1e9), 100, 100000)
+        if not sum(run.phases.values()):
+            pytest.skip("this processor has no clock for phases")
+        shares.append((run.phases["forward"] + run.phases["backward"]) / run.cpu_seconds)
+    assert shares[1] > shares[0] + 0.05 and shares[1] > 0.6
 
 
 def test_a_table_is_what_a_person_gets(capsys):

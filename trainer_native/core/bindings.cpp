@@ -111,6 +111,9 @@ nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     d["rollout_seconds"] = r.rollout_seconds;
     d["update_seconds"] = r.update_seconds;
     d["evaluation_seconds"] = r.evaluation_seconds;
+    nb::dict phases;
+    for (int i = 0; i < sweep::phases; i++) phases[sweep::phase_names[i]] = r.phases[i];
+    d["phases"] = phases;
     d["env_steps"] = r.env_steps;
     d["iterations"] = r.iterations;
     d["evaluations"] = r.evaluations;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "environment.h"
+#include "phases.h"
 
 namespace sweep_core {
 
@@ -41,6 +42,7 @@ constexpr int most_points = 128;
 struct Result {
     Ending ending;
     double seconds, cpu_seconds, setup_seconds, rollout_seconds, update_seconds, evaluation_seconds;
+    double phases[sweep::phases];  // CPU seconds; in sum cpu_seconds, where there is a clock for them
     long long env_steps, iterations, parameters;
     int evaluations;
     double trigger_seconds;        // negative: never tried

@@ -56,6 +56,15 @@ SWEEP_FN float fma(float a, float b, float c) { return fmaf(a, b, c); }
 SWEEP_FN float square_root(float x) { return sqrtf(x); }
 SWEEP_FN double square_root(double x) { return sqrt(x); }
 
+// A clock of its own unit and beginning, read in a few nanoseconds.
+SWEEP_FN uint64 ticks() {
+#ifdef __CUDA_ARCH__
+    return clock64();
+#else
+    return 0;
+#endif
+}
+
 }  // namespace sweep
 
 #else
@@ -108,6 +117,19 @@ SWEEP_FN float fma(float a, float b, float c) { return a * b + c; }
 #endif
 SWEEP_FN float square_root(float x) { return __builtin_sqrtf(x); }
 SWEEP_FN double square_root(double x) { return __builtin_sqrt(x); }
+
+// A clock of its own unit and beginning, read in a few nanoseconds; 0 where we know none.
+SWEEP_FN uint64 ticks() {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64 now;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(now));
+    return now;
+#else
+    return 0;
+#endif
+}
 
 }  // namespace sweep
 

@@ -55,6 +55,7 @@ struct Rollout {
     float* advantages;
     Outcome* outcomes;    // [N]
     float* finished;      // [N]: the return of an episode that ended with this step
+    Phases* phases;
 };
 
 // Running moments of quantities whose bounds nobody knows: frozen within a rollout, then merged (Chan et al. 1979).
@@ -184,8 +185,11 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
     for (long i = b.lane; i < n.states(envs); i += b.lanes) r.first_states[i] = r.states[i];
     for (int i = b.lane; i < envs; i += b.lanes) r.keep[i] = r.keep[long(steps) * envs + i];
     b.sync();
+    r.phases->mark(b, Phase::copying);
+    const int timed = envs < 128 ? 128 / envs : 1;   // one step in so many
     long unasked = 0;
     for (int t = 0; t < steps; t++) {
+        r.phases->count(b, t % timed == 0 ? timed : 0);
         unasked += envs;
         if (unasked > 32768) {
             if (stopped()) return false;
@@ -194,10 +198,14 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
         const long row = long(t) * envs;
         float* seen = r.observations + t * stride;
         observe(b, p, r.games, seen, sequence, envs);
+        r.phases->mark(b, Phase::environment);
         look(b, n, weights, envs, seen, sequence, r.keep + row, states, states, room);
+        r.phases->mark(b, Phase::forward);
         choose(b, n, envs, room.logits, p.greedy, r.action_rngs, r.actions + row, r.log_probabilities + row,
                r.values + row);
+        r.phases->mark(b, Phase::sampling);
         step(b, p, r.games, r.actions + row, r.game_rngs, r.outcomes, envs);
+        r.phases->mark(b, Phase::environment);
         for (int i = b.lane; i < envs; i += b.lanes) {
             const Outcome o = r.outcomes[i];
             r.episode_return[i] += o.reward;
@@ -218,12 +226,16 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
         if (b.lane == 0)
             for (int i = 0; i < envs; i++)
                 if (r.ended[row + i] != 0.0f) recent.add(r.finished[i]);
+        r.phases->mark(b, Phase::copying);
     }
+    r.phases->count(b, 1);
     const long last = long(steps) * envs;
     observe(b, p, r.games, r.following, stride, envs);
+    r.phases->mark(b, Phase::environment);
     look(b, n, weights, envs, r.following, stride, r.keep + last, states, nullptr, room);
     for (int i = b.lane; i < envs; i += b.lanes) r.values[last + i] = room.logits[long(i) * n.outputs() + n.actions];
     b.sync();
+    r.phases->mark(b, Phase::forward);
     return true;
 }
 

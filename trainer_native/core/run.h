@@ -122,6 +122,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     r.advantages = memory.take<float>(rows);
     r.outcomes = memory.take<Outcome>(o.envs);
     r.finished = memory.take<float>(o.envs);
+    r.phases = memory.take<Phases>(1);
     m.acting = take_activations(memory, n, o.envs);
 
     UpdateRoom& u = m.update;
@@ -195,6 +196,7 @@ inline void begin_room(Block b, RunMemory& m, const Options& o) {
         r.keep[long(o.horizon) * o.envs + i] = m.next_keep[i];
     }
     b.sync();
+    r.phases->begin(b);
 }
 
 inline void begin(Block b, RunMemory& m, const Options& o, uint64 seed) {
@@ -312,6 +314,7 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
         const Learnt learnt =
             played ? update(b, m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late) : Learnt::yes;
         if (m.player.moments.mean) merge_moments(b, m.player);
+        m.rollout.phases->mark(b, Phase::environment);
         const double after = wall_seconds();
         result.update_seconds += after - between;
 
@@ -326,6 +329,7 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
                 result.trigger_seconds = wall_seconds() - start;
                 result.trigger_env_steps = result.env_steps;
             }
+            m.rollout.phases->mark(b, Phase::rest);
             const uint64 fresh = mix(seed) + evaluation_stream + uint64(result.evaluations++);
             const long evaluated =
                 evaluate(b, m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
@@ -336,8 +340,12 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
             }
             next_try = 1.05 * double(result.env_steps);
             result.evaluation_seconds += wall_seconds() - after;
+            m.rollout.phases->mark(b, Phase::evaluation);
         }
-        result.cpu_seconds = cpu_seconds() - cpu_start;
+        m.rollout.phases->mark(b, Phase::rest);
+        const double cpu = cpu_seconds() - cpu_start;
+        m.rollout.phases->share_out(b, cpu - result.cpu_seconds, result.phases);
+        result.cpu_seconds = cpu;
         result.seconds = wall_seconds() - start;
         if (!ended && stop == go_on) {
             curve.add();

@@ -82,6 +82,7 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
                                 const UpdateRoom& room, const int* order, int count, bool keep_ratios) {
     for (long i = b.lane; i < n.weights(); i += b.lanes) room.gradients[i] = 0.0f;
     make_transposes(b, n, weights, room.transposes);
+    r.phases->mark(b, Phase::backward);
     const long stride = n.stride(), sequence = stride * o.steps;
     const float total = float(long(count) * o.steps);
     Sum loss;
@@ -101,12 +102,15 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
                         r.first_states[(long(l) * o.envs + order[start + s]) * n.state() + j];
         b.sync();
         network_forward(b, n, weights, o.steps, sequences, seen, room.keep + row, states, nullptr, a);
+        r.phases->mark(b, Phase::forward);
         const Targets& y = room.targets;
         const Targets part = {y.actions + row, y.log_probabilities + row, y.values + row, y.advantages + row,
                               y.returns + row, keep_ratios ? room.row_ratios + row : nullptr, room.row_values + row};
         loss_gradient(b, n, o.loss, rows, total, a.logits, part, loss);
+        r.phases->mark(b, Phase::loss);
         network_backward(b, n, room.transposes, o.steps, sequences, seen, room.keep + row, states, a, room.gradients,
                          room.carry);
+        r.phases->mark(b, Phase::backward);
         row += rows;
     }
     clear_foreign_gradients(b, n, room.gradients);
@@ -169,15 +173,19 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float rate
         b.sync();
         values = room.values;
     }
+    r.phases->mark(b, Phase::copying);
     for (int epoch = 0; epoch < o.epochs; epoch++) {
         if (o.priority <= 0.0f) shuffle(b, room.order, o.envs, rng);
+        r.phases->mark(b, Phase::copying);
         for (int m = 0; m < o.minibatches; m++) {
             if (o.vtrace || (epoch == 0 && m == 0))
                 advantages_of(b, o.steps, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
                               o.vtrace ? room.ratios : nullptr, o.rho_clip, o.trace_clip, r.advantages);
             const int* order = room.order + (o.priority > 0.0f ? 0 : m * per_minibatch);
             if (o.priority > 0.0f) draw_by_priority(b, r, o, room, per_minibatch, rng);
+            r.phases->mark(b, Phase::advantages);
             gather_targets(b, r, o, room, order, per_minibatch, values);
+            r.phases->mark(b, Phase::copying);
             if (o.normalise_advantages) normalise_advantages(b, room.targets.advantages, rows, room.optimizer.sums);
             if (o.priority > 0.0f) {
                 each_row(b, o.steps, per_minibatch, room.sequences, [&](int, int s, long row) {
@@ -185,10 +193,12 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float rate
                 });
                 b.sync();
             }
+            r.phases->mark(b, Phase::advantages);
             const float loss = minibatch_gradient(b, n, o, weights, r, room, order, per_minibatch, o.vtrace);
             if (!(loss > -3e38f && loss < 3e38f)) return Learnt::loss_not_finite;
             if (!optimizer_step(b, n, o.optimizer, rate, weights, room.gradients, room.optimizer))
                 return Learnt::gradient_not_finite;
+            r.phases->mark(b, Phase::optimizer);
             if (o.vtrace) {
                 each_row(b, o.steps, per_minibatch, room.sequences, [&](int t, int s, long row) {
                     const long i = long(t) * o.envs + order[s];
@@ -197,6 +207,7 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float rate
                 });
                 b.sync();
             }
+            r.phases->mark(b, Phase::copying);
             if (stopped()) return Learnt::yes;
         }
     }
