@@ -82,6 +82,7 @@ COMBINATIONS = [
     ("minibatches", {"envs": 8, "minibatches": 3}, "'minibatches' 3 does not divide envs 8"),
     ("minibatches", {"envs": 4, "minibatches": 8}, "'minibatches' 8 does not divide envs 4"),
     ("cell", {"cell": "gru"}, "'cell' is 'gru'; legal is one of"),
+    ("activation", {"activation": "relu"}, "'activation' 'relu' is for cell 'mlp'"),
     ("hidden", {"hidden": 20}, "a multiple of 8"),
     ("envs", {"envs": 6}, "a multiple of 4"),
     ("horizon", {"horizon": 2048}, "from 4 to 1024"),

@@ -297,7 +297,11 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
         ended = true;
     };
     const auto end_at_limits = [&] {
-        if (late()) end(stop == cancelled ? Ending::cancelled : Ending::cap);
+        if (!ended && late()) {
+            end(stop == cancelled ? Ending::cancelled : Ending::cap);
+            result.cpu_seconds = cpu_seconds() - cpu_start;   // not less than the cap that was passed just now
+            result.seconds = wall_seconds() - start;
+        }
         if (max_env_steps > 0 && result.env_steps >= max_env_steps) end(Ending::step_limit);
     };
     if (states.from) end_at_limits();
