@@ -27,7 +27,7 @@ ROLLOUT, MINIBATCHES = 8192, 4
 WORST_RATIO = 0.97
 
 #: The share of the bound that a timing is planned for, and the iterations it has at least.
-PLANNED_SHARE, LEAST_ITERATIONS = 0.45, 20
+PLANNED_SHARE, LEAST_ITERATIONS = 0.45, 12
 
 
 class BenchError(ValueError):
@@ -191,7 +191,8 @@ def _medians(timings: list[dict]) -> dict[str, Any]:
         "ns_per_env_step": {key: None if (value := of(lambda t, key=key: t[key])) is None else 1e9 * value
                             for key in ("iteration_0", "iterations_1_6", "rest")},
         "rss_bytes": of(lambda t: t["rss_bytes"]), "rss_growth_bytes": of(lambda t: t["rss_growth_bytes"]),
-        "start_ms": 1e3 * min(t["start_seconds"] for t in timings), "weights": timings[0]["weights"],
+        "start_ms": 1e3 * min(t["start_seconds"] for t in timings),
+        "start_cpu_ms": of(lambda t: 1e3 * t["start_cpu_seconds"]), "weights": timings[0]["weights"],
         "repeats": [t["env_steps"] / t["cpu_seconds"] for t in timings],
     }
 

@@ -30,9 +30,10 @@ def main(case: dict) -> dict:
         info = trainer_native.build_info()
         per_iteration = case["per_iteration"]
         before = _most_memory()
-        called = time.perf_counter()
+        called, called_cpu = time.perf_counter(), time.process_time()
         first = _train(trainer_native, environment, case, EARLY * per_iteration)
         start_seconds = time.perf_counter() - called - first.seconds
+        start_cpu_seconds = time.process_time() - called_cpu - first.cpu_seconds
         memory = _most_memory()
         run = _train(trainer_native, environment, case, case["env_steps"])
     except (ValueError, MemoryError) as error:
@@ -48,7 +49,8 @@ def main(case: dict) -> dict:
         "iteration_0": first.curve[0][0] / first.curve[0][2],
         "iterations_1_6": (first.curve[-1][0] - first.curve[0][0]) / max(1.0, first.curve[-1][2] - first.curve[0][2]),
         "rest": (run.curve[-1][0] - rest[0]) / later if later else None,
-        "start_seconds": start_seconds, "rss_bytes": memory, "rss_growth_bytes": memory - before,
+        "start_seconds": start_seconds, "start_cpu_seconds": start_cpu_seconds,
+        "rss_bytes": memory, "rss_growth_bytes": memory - before,
         "weights": _hash(run.weights), "semantics": info["semantics"], "isa": info["isa"], "compiler": info["compiler"],
         "environment_hash": environment.source_hash,
     }

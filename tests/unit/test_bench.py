@@ -9,7 +9,7 @@ import pytest
 
 import trainer_native
 from sweep import bench, cli
-from trainer_native import limits
+from trainer_native import environments, limits
 
 TINY = ["--env", "cartpole", "--hidden", "8", "--epochs", "1", "--seconds", "0.001", "--repeats", "2"]
 
@@ -63,7 +63,7 @@ def test_the_json_is_as_documented(capsys):
     assert {"machine", "peak_gflops", "cases"} <= set(found) and found["peak_gflops"] > 0.1
     (case,) = found["cases"]
     assert {"env", "hidden", "layers", "cell", "epochs", "env_steps_per_cpu_second", "share_of_peak", "bound", "split",
-            "share_of_bound", "ns_per_env_step", "repeats", "rss_bytes", "start_ms"} <= set(case)
+            "share_of_bound", "ns_per_env_step", "repeats", "rss_bytes", "start_ms", "start_cpu_ms"} <= set(case)
     assert (case["env"], case["hidden"], case["layers"], case["cell"], case["epochs"]) == ("cartpole", 8, 1, "mingru", 1)
     assert set(case["ns_per_env_step"]) == {"iteration_0", "iterations_1_6", "rest"}
     assert all(value > 0 for value in case["ns_per_env_step"].values())
@@ -96,6 +96,18 @@ def test_flop_of_an_env_step_as_anchored():
     others = 3 * h * h * 2 + h * 3
     assert limits.flop_per_env_step("cartpole", {"hidden": h, "layers": 2, "epochs": 3}) == (
         2 * (d * h + others) + 3 * (4 * d * h + 6 * others))
+
+
+def test_flop_of_every_cell():
+    """A value network of its own doubles all but the decoder's columns."""
+    d, h, outputs = environments.find("breakout").observation_size + 1, 32, environments.find("breakout").actions + 1
+    for cell, layer in (("mingru", 3), ("lstm", 8)):
+        found = limits.flop_per_env_step("breakout", {"hidden": h, "cell": cell, "epochs": 2})
+        others = layer * h * h + h * outputs
+        assert found == 2 * (d * h + others) + 2 * (4 * d * h + 6 * others)
+    two = {"hidden": h, "cell": "mlp", "layers": 2, "epochs": 1, "biases": True, "separate_value": True}
+    others = 2 * h * h + h * outputs
+    assert limits.flop_per_env_step("breakout", two) == 2 * (2 * d * h + others) + 4 * 2 * d * h + 6 * others
 
 
 def test_what_a_core_can_do_is_measured():
