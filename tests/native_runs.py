@@ -24,6 +24,12 @@ RUNS = {
     "truncated, three layers, v-trace": ("corridor", {**SMALL, "horizon": 20, "layers": 3, "vtrace": True, "rho_clip": 1.2}),
     "priority, v-trace, no constant": ("cartpole", {**SMALL, "priority": 0.8, "vtrace": True, "constant_input": False}),
     "value clip, annealed": ("cartpole", {**SMALL, "value_clip": 0.2, "anneal_steps": 500, "normalise_advantages": False}),
+    "truncated, normalised rewards, schedules, half passes": ("corridor", {
+        **SMALL, "horizon": 20, "normalise_rewards": True, "anneal_steps": 900, "anneal": "cosine", "clip_end": 0.5,
+        "entropy_end": 0.0, "priority": 0.5, "replay_ratio": 1.4}),
+    "truncated is terminated, adam, decay": ("corridor", {
+        **SMALL, "bootstrap_truncated": False, "optimizer": "adam", "learning_rate": 1e-3, "head_rate": 0.5,
+        "weight_decay": 0.1, "value_clip": 0.2, "value_clip_loss": "clipped"}),
 }  # fmt: skip
 #: Never solved, but an evaluation is tried as often as it may be.
 RULE = {"mean_return": 1e9, "episodes": 10, "policy": "sampled"}

@@ -87,8 +87,10 @@ _ALL = [
     # -- the rollout ------------------------------------------------------------------------------------
     H("envs", "train", 128, "copies of the environment that act side by side", 4, 4096, multiple=4),
     H("horizon", "train", 64, "env steps per environment and iteration", 4, 1024, unit="env steps"),
-    H("reward_clip", "train", 1.0, "rewards are clipped to plus or minus this; 0: not at all", 0, 1e6),
+    H("normalise_rewards", "train", False, "rewards are divided by the running deviation of the discounted return"),
     H("reward_scale", "train", 1.0, "rewards are multiplied by this, before clipping", 1e-6, 1e6),
+    H("reward_clip", "train", 1.0, "rewards are clipped to plus or minus this; 0: not at all", 0, 1e6),
+    H("bootstrap_truncated", "train", True, "a truncated episode is worth its last value too; false: as if terminated"),
     # -- advantages -------------------------------------------------------------------------------------
     H("gamma", "train", 0.98, "discount per env step", 0, 1),
     H("gae_lambda", "train", 0.9, "lambda of generalised advantage estimation", 0, 1),
@@ -97,23 +99,35 @@ _ALL = [
     H("trace_clip", "train", 1.0, "V-trace: highest importance ratio of the trace", 0.1, 10),
     H("normalise_advantages", "train", True, "standardise advantages within each minibatch"),
     H("priority", "train", 0.0, "exponent of a sequence's summed advantage in its chance to be drawn; 0: each once", 0, 2),
-    H("priority_correction", "train", 0.5, "exponent of the weight that corrects prioritised draws", 0, 1),
+    H("priority_correction", "train", 0.5, "exponent of the weight that corrects prioritised draws; goes to 1 over "
+      "anneal_steps, by as much as priority is of 1", 0, 1),
     # -- the loss ---------------------------------------------------------------------------------------
     H("epochs", "train", 2, "passes over each rollout", 1, 16),
+    H("replay_ratio", "train", 0.0, "passes over each rollout where not whole: gradient steps are this times minibatches, "
+      "rounded down; 0: epochs", 0, 16),
     H("minibatches", "train", 4, "gradient steps per epoch; divides envs", 1, 256),
     H("clip", "train", 0.3, "PPO's clip of the importance ratio", 0.01, 10),
     H("value_coefficient", "train", 2.0, "weight of the value loss", 0, 100),
     H("value_clip", "train", 0.0, "clip of the value around the old one; 0: not at all", 0, 1e6),
+    H("value_clip_loss", "train", "larger", "the loss of a clipped value: the larger of both (PPO2, PureJaxRL), or the "
+      "clipped one alone (Stable-Baselines3)", choices=("larger", "clipped")),
     H("entropy_coefficient", "train", 0.014, "weight of the entropy bonus", 0, 10),
     # -- the optimizer ----------------------------------------------------------------------------------
     H("optimizer", "train", "muon", "who turns gradients into steps", choices=("muon", "adam")),
     H("learning_rate", "train", 0.01, "step size", 1e-7, 10),
+    H("head_rate", "train", 1.0, "the decoder's learning rate, as a multiple of the others'", 0, 100),
     H("momentum", "train", 0.8, "momentum (Muon's Nesterov momentum, Adam's beta 1)", 0, 0.9999),
     H("second_momentum", "train", 0.999, "Adam's beta 2", 0, 0.999999),
     H("adam_epsilon", "train", 1e-8, "Adam's epsilon", 1e-16, 1),
+    H("weight_decay", "train", 0.0, "weights shrink by this times the learning rate with each gradient step", 0, 10),
     H("gradient_norm", "train", 2.0, "the global gradient norm is clipped to this; 0: not at all", 0, 1e6),
-    H("anneal_steps", "train", 0, "env steps over which the learning rate falls linearly to 0.1 of itself; 0: constant",
+    # -- schedules: an iteration learns with what they say at the env steps before its rollout ----------
+    H("anneal_steps", "train", 0, "env steps over which what follows falls to its end, to stay there; 0: all is constant",
       0, 10**12, unit="env steps"),
+    H("anneal", "train", "linear", "how it falls", choices=("linear", "cosine")),
+    H("learning_rate_end", "train", 0.1, "what is left of the learning rate at the end, as a share", 0, 1),
+    H("clip_end", "train", 1.0, "what is left of PPO's clip at the end, as a share", 0, 1),
+    H("entropy_end", "train", 1.0, "what is left of the entropy bonus at the end, as a share", 0, 1),
     # -- when a solve is tried --------------------------------------------------------------------------
     H("try_from", "train", None, "a solve is tried when training episodes average this; absent: the solve's mean_return",
       -1e9, 1e9),
@@ -153,4 +167,7 @@ def combination(full: dict[str, Any]) -> tuple[str, str] | None:
     if full["activation"] != "tanh" and full["cell"] != "mlp":
         return "activation", (f"'activation' {full['activation']!r} is for cell 'mlp'; cell {full['cell']!r} has its own, "
                               "and takes none but the default, 'tanh'")
+    if 0 < full["replay_ratio"] * full["minibatches"] < 1:
+        return "replay_ratio", (f"'replay_ratio' {full['replay_ratio']:g} of {full['minibatches']} minibatches is no whole "
+                                f"gradient step; legal is 0 or at least {1 / full['minibatches']:g}")
     return None

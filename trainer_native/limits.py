@@ -9,8 +9,8 @@ from .environments import Environment
 
 
 def flop_per_env_step(env: str | Path | Environment, params: dict) -> float:
-    """FLOP of the matrix products behind one env step, whatever the cell: one forward pass to act, and per epoch a forward
-    and a backward pass, two FLOP a multiply-add. What reads the observation needs no gradient for its input.
+    """FLOP of the matrix products behind one env step, whatever the cell: one forward pass to act, and per pass of
+    learning a forward and a backward one, two FLOP a multiply-add. What reads the observation needs no gradient for its input.
 
     Activations, sampling, the loss and the optimizer are not counted.
     """
@@ -23,7 +23,8 @@ def flop_per_env_step(env: str | Path | Environment, params: dict) -> float:
                 reading += shape[0] * shape[1]
             else:
                 others += shape[0] * shape[1]
-    return 2 * (reading + others) + full["epochs"] * (4 * reading + 6 * others)
+    passes = int(full["replay_ratio"] * full["minibatches"] + 1e-9) / full["minibatches"] or full["epochs"]
+    return 2 * (reading + others) + passes * (4 * reading + 6 * others)
 
 
 def measure(env: str | Path | Environment, params: dict) -> dict[str, float]:

@@ -22,7 +22,8 @@ TRIED = {"try_from": -1e9}
 NEVER = Solve(mean_return=1e6, episodes=8)
 OPTIONS = [
     {}, {"optimizer": "adam", "learning_rate": 3e-3}, {"normalise_inputs": "moments"}, {"vtrace": True},
-    {"priority": 0.8}, {"vtrace": True, "priority": 0.5, "layers": 2}, {"anneal_steps": 10_000}, {"horizon": 5, "envs": 12},
+    {"priority": 0.8}, {"vtrace": True, "priority": 0.5, "layers": 2},
+    {"anneal_steps": 10_000, "anneal": "cosine", "normalise_rewards": True, "replay_ratio": 1.3}, {"horizon": 5, "envs": 12},
     {"cell": "lstm", "layers": 2}, {"cell": "mlp", "biases": True, "separate_value": True},
 ]  # fmt: skip
 CASES = [(env, options) for env in ("cartpole", "breakout") for options in OPTIONS]

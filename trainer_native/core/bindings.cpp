@@ -201,6 +201,40 @@ nb::tuple forward(const std::string& isa, size_t table, nb::dict options, Weight
                           owned(std::move(after), {size_t(layers), sequences, size_t(floats)}));
 }
 
+nb::dict iterate(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
+                 WeightArray weights, size_t iterations) {
+    const Core& core = core_named(isa);
+    const Options o = options_from(Given{options});
+    const Game* game = game_at(table);
+    int layers, floats;
+    core.state_shape(game, o, &layers, &floats);
+    const size_t n = o.envs, t = o.horizon, h = floats, l = layers, i = iterations, count = o.envs / o.minibatches;
+    const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
+    const size_t steps = core.gradient_steps(o), parameters = core.parameters(game, o);
+    std::vector<float> observations(i * n * t * inputs), log_p(i * n * t), values(i * (t + 1) * n), rewards(i * n * t),
+        ended(i * n * t), keep(i * n * t), states(i * l * n * h), order_weights(i * steps * count),
+        after(i * steps * parameters);
+    std::vector<int> actions(i * n * t), order(i * steps * count);
+    std::vector<double> moments(i * 3);
+    Iterations out = {observations.data(), actions.data(), log_p.data(), values.data(), rewards.data(), ended.data(),
+                      keep.data(), states.data(), order.data(), order_weights.data(), after.data(), moments.data()};
+    core.iterate(game, params.c_str(), o, seed, weights.data(), int(iterations), out);
+    nb::dict d;
+    d["observations"] = owned(std::move(observations), {i, n, t, inputs});
+    d["actions"] = owned(std::move(actions), {i, t, n});
+    d["log_probabilities"] = owned(std::move(log_p), {i, t, n});
+    d["values"] = owned(std::move(values), {i, t + 1, n});
+    d["rewards"] = owned(std::move(rewards), {i, t, n});
+    d["ended"] = owned(std::move(ended), {i, t, n});
+    d["keep"] = owned(std::move(keep), {i, t, n});
+    d["first_states"] = owned(std::move(states), {i, l, n, h});
+    d["order"] = owned(std::move(order), {i, steps, count});
+    d["order_weights"] = owned(std::move(order_weights), {i, steps, count});
+    d["weights"] = owned(std::move(after), {i, steps, parameters});
+    d["rewards_moments"] = owned(std::move(moments), {i, 3});
+    return d;
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -226,4 +260,5 @@ NB_MODULE(_core, m) {
           "CPU seconds of rounds env steps of envs copies with random actions, observations included.");
     m.def("check", &check);
     m.def("forward", &forward, "Logits and values [T, N, actions + 1], and the states after: T steps of N sequences.");
+    m.def("iterate", &iterate);
 }

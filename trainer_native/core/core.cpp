@@ -20,6 +20,7 @@ using namespace sweep;
 using sweep_core::Check;
 using sweep_core::Control;
 using sweep_core::Game;
+using sweep_core::Iterations;
 using sweep_core::Result;
 using sweep_core::Sizes;
 using sweep_core::SolveRule;
@@ -221,7 +222,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     // Two rollouts, so that the second starts in the middle of episodes and from states that are not zero.
     play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
     play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
-    const UpdateOptions u = update_options(whole);
+    const UpdateOptions u = options_at(whole, 0);
     advantages_of(b, o.horizon, o.envs, o.gamma, o.gae_lambda, m.rollout.rewards, m.rollout.ended,
                   m.rollout.values, nullptr, 1.0f, 1.0f, m.rollout.advantages);
     for (int i = 0; i < o.envs; i++) m.update.order[i] = i;
@@ -289,6 +290,48 @@ bool forward(const Game* game, const Options& o, int steps, int sequences, const
     return true;
 }
 
+void iterate(const Game* game, const void* params, const Options& o, unsigned long long seed, const float* weights,
+             int iterations, Iterations& out) {
+    [[maybe_unused]] const PlainFloats plain;
+    RunMemory m;
+    if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, o, 1); })) return;
+    const Block b = {};
+    begin(b, m, o, seed);
+    const Shape& n = m.player.shape;
+    const Rollout& r = m.rollout;
+    const RecentReturns recent = {m.recent, m.episodes, 1};
+    pad(n, weights, m.weights);
+    const long rows = long(o.envs) * o.horizon;
+    const int count = o.envs / o.minibatches;
+    const auto copy = [](auto*& to, const auto* from, long count) {
+        for (long i = 0; i < count; i++) *to++ = from[i];
+    };
+    for (int iteration = 0; iteration < iterations; iteration++) {
+        play(b, m.player, m.weights, o.envs, o.horizon, r, m.acting, recent, [] { return false; });
+        for (long i = 0; i < rows; i++) copy(out.observations, r.observations + i * n.stride(), n.inputs);
+        copy(out.actions, r.actions, rows);
+        copy(out.log_probabilities, r.log_probabilities, rows);
+        copy(out.values, r.values, rows + o.envs);
+        copy(out.rewards, r.rewards, rows);
+        copy(out.ended, r.ended, rows);
+        copy(out.keep, r.keep, rows);
+        copy(out.first_states, r.first_states, n.states(o.envs));
+        if (m.player.rewards.moments) copy(out.rewards_moments, m.player.rewards.moments, 3);
+        int step = 0;
+        const auto after_step = [&] {   // asked after each gradient step
+            const int at = o.priority > 0.0f ? 0 : step % o.minibatches * count;
+            copy(out.order, m.update.order + at, count);
+            copy(out.order_weights, m.update.sequence_weights, count);
+            unpad(n, m.weights, out.weights);
+            out.weights += parameters_of(n);
+            step++;
+            return false;
+        };
+        update(b, n, options_at(o, iteration * rows), m.weights, r, m.update, *m.order_rng, after_step);
+        if (m.player.moments.mean) merge_moments(b, m.player);
+    }
+}
+
 }  // namespace
 
 #define SWEEP_JOIN_(a, b) a##b
@@ -298,6 +341,6 @@ bool forward(const Game* game, const Options& o, int steps, int sequences, const
 
 extern "C" const sweep_core::Core* SWEEP_JOIN(core_of_, sweep)() {
     static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, sizes, run_training, run_evaluation,
-                                         state_shape, peak_flops, environment_seconds, check, forward};
+                                         state_shape, peak_flops, environment_seconds, check, forward, gradient_steps, iterate};
     return &core;
 }

@@ -14,15 +14,23 @@ struct Options {
     int orthogonal;
     float policy_gain;
     int envs, horizon, epochs, minibatches;
-    float reward_clip, reward_scale, gamma, gae_lambda;
+    double replay_ratio;
+    int normalise_rewards;
+    float reward_clip, reward_scale;
+    int bootstrap_truncated;
+    float gamma, gae_lambda;
     int vtrace;
     float rho_clip, trace_clip;
     int normalise_advantages;
     float priority, priority_correction;
-    float clip, value_coefficient, value_clip, entropy_coefficient;
+    float clip, value_coefficient, value_clip;
+    int clipped_value_alone;
+    float entropy_coefficient;
     int muon;
-    float learning_rate, momentum, second_momentum, adam_epsilon, gradient_norm;
+    float learning_rate, head_rate, momentum, second_momentum, adam_epsilon, weight_decay, gradient_norm;
     double anneal_steps;
+    int cosine;
+    double learning_rate_end, clip_end, entropy_end;   // shares of the first value
     float try_from;
 };
 
@@ -75,6 +83,17 @@ struct Check {
     double loss;           // mean over the rollout
 };
 
+// Where `iterate` writes, after each iteration, one beside the other: [iterations, ...]. Rollouts' arrays as in Check.
+struct Iterations {
+    float* observations;
+    int* actions;
+    float *log_probabilities, *values, *rewards, *ended, *keep, *first_states;
+    int* order;             // [iterations, steps, sequences of a minibatch]: environments, or rows of a rollout (t · N + n)
+    float* order_weights;   // as order: the weights that correct a prioritised draw
+    float* weights;         // [iterations, steps, parameters]: after each gradient step
+    double* rewards_moments;   // [iterations, 3]: count, mean and variance of the discounted return, where normalised
+};
+
 struct Game;      // an environment's table, which the trainer reads as sweep::EnvironmentTable
 
 struct Core {
@@ -108,6 +127,11 @@ struct Core {
     // [steps, sequences, actions + 1]. False where memory is short. One step is what acts, several what trains.
     bool (*forward)(const Game* game, const Options& options, int steps, int sequences, const float* weights,
                     const float* observations, const float* keep, float* states, float* logits);
+    // Gradient steps of one iteration.
+    int (*gradient_steps)(const Options& options);
+    // Whole iterations, rollout and update, from `weights`: what a reference of the update is compared with.
+    void (*iterate)(const Game* game, const void* params, const Options& options, unsigned long long seed,
+                    const float* weights, int iterations, Iterations& out);
 };
 
 }  // namespace sweep_core

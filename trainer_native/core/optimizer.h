@@ -2,7 +2,8 @@
 //
 // Muon: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024): Nesterov momentum, made
 // orthogonal by five Newton–Schulz iterations, times √max(1, rows / columns) of the matrix as [out, in].
-// Adam: Kingma and Ba (arXiv 1412.6980).
+// Adam: Kingma and Ba (arXiv 1412.6980). Weight decay, for both: w ← w − rate · decay · w before the step, apart from the
+// gradient (Loshchilov and Hutter, arXiv 1711.05101).
 #pragma once
 
 #include "net.h"
@@ -50,7 +51,8 @@ inline float sum_of(Block b, const float* x, long count, float* shared) {
 
 struct OptimizerOptions {
     bool muon;
-    float learning_rate, momentum, second_momentum, epsilon, gradient_norm;
+    float learning_rate, head_rate /* the decoder's rate, as a factor */, momentum, second_momentum, epsilon, weight_decay,
+        gradient_norm;
 };
 
 struct OptimizerRoom {
@@ -132,14 +134,10 @@ inline void muon_step(Block b, const OptimizerOptions& o, int rows, int columns,
     b.sync();
 }
 
+// `powers`: Adam's momenta to the power of the steps taken, this one included.
 inline void adam_step(Block b, const OptimizerOptions& o, long count, float rate, float clip, float* __restrict weights,
                       const float* __restrict gradients, float* __restrict first, float* __restrict second,
-                      double* powers) {
-    if (b.lane == 0) {
-        powers[0] *= o.momentum;
-        powers[1] *= o.second_momentum;
-    }
-    b.sync();
+                      const double* powers) {
     const float first_scale = float(1.0 / (1.0 - powers[0])), second_scale = float(1.0 / (1.0 - powers[1]));
     for (long i = b.lane; i < count; i += b.lanes) {
         const float g = gradients[i] * clip;
@@ -150,18 +148,40 @@ inline void adam_step(Block b, const OptimizerOptions& o, long count, float rate
     b.sync();
 }
 
-// One step of size `rate` along `gradients` (left as they are). False, and nothing done, where they are not finite.
-inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, float rate, float* weights,
-                           const float* gradients, const OptimizerRoom& room) {
+// One step along `gradients` (left as they are). False, and nothing done, where they are not finite.
+inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, float* weights, const float* gradients,
+                           const OptimizerRoom& room) {
     const float norm = square_root(sum_of_squares(b, gradients, n.weights(), room.sums));
     if (!(norm < 3e38f)) return false;
     const float clip = o.gradient_norm > 0.0f && norm > o.gradient_norm ? o.gradient_norm / norm : 1.0f;
+    const float rate = o.learning_rate, head = o.learning_rate * o.head_rate;
+    // visit(first, end, rate): weights that learn at one rate.
+    const auto each_part = [&](auto visit) {
+        for (long tower = 0; tower < n.weights(); tower += n.tower()) {
+            visit(tower, tower + n.decoder(), rate);
+            visit(tower + n.decoder(), tower + n.tower(), head);
+        }
+    };
+    if (o.weight_decay > 0.0f) {
+        each_part([&](long at, long end, float rate) {
+            for (long i = at + b.lane; i < end; i += b.lanes) weights[i] = fma(-rate * o.weight_decay, weights[i], weights[i]);
+        });
+        b.sync();
+    }
     if (!o.muon) {
-        adam_step(b, o, n.weights(), rate, clip, weights, gradients, room.first, room.second, room.powers);
+        if (b.lane == 0) {
+            room.powers[0] *= o.momentum;
+            room.powers[1] *= o.second_momentum;
+        }
+        b.sync();
+        each_part([&](long at, long end, float rate) {
+            adam_step(b, o, end - at, rate, clip, weights + at, gradients + at, room.first + at, room.second + at, room.powers);
+        });
         return true;
     }
     each_matrix(n, [&](const Matrix& m) {
-        muon_step(b, o, m.padded_rows, m.padded_columns, m.rows, m.columns, rate, clip, weights + m.at, gradients + m.at,
+        muon_step(b, o, m.padded_rows, m.padded_columns, m.rows, m.columns,
+                  m.role == Role::decoder ? head : rate, clip, weights + m.at, gradients + m.at,
                   room.first + m.at, room.scratch, room.sums);
     });
     return true;

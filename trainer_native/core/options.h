@@ -27,6 +27,9 @@ template <class Given> Options options_from(const Given& given) {
     o.horizon = integer("horizon");
     o.epochs = integer("epochs");
     o.minibatches = integer("minibatches");
+    o.replay_ratio = given.number("replay_ratio");
+    o.normalise_rewards = flag("normalise_rewards");
+    o.bootstrap_truncated = flag("bootstrap_truncated");
     o.reward_clip = number("reward_clip");
     o.reward_scale = number("reward_scale");
     o.gamma = number("gamma");
@@ -40,14 +43,21 @@ template <class Given> Options options_from(const Given& given) {
     o.clip = number("clip");
     o.value_coefficient = number("value_coefficient");
     o.value_clip = number("value_clip");
+    o.clipped_value_alone = given.word("value_clip_loss") == "clipped";
     o.entropy_coefficient = number("entropy_coefficient");
     o.muon = given.word("optimizer") == "muon";
     o.learning_rate = number("learning_rate");
+    o.head_rate = number("head_rate");
     o.momentum = number("momentum");
     o.second_momentum = number("second_momentum");
     o.adam_epsilon = number("adam_epsilon");
+    o.weight_decay = number("weight_decay");
     o.gradient_norm = number("gradient_norm");
     o.anneal_steps = given.number("anneal_steps");
+    o.cosine = given.word("anneal") == "cosine";
+    o.learning_rate_end = given.number("learning_rate_end");
+    o.clip_end = given.number("clip_end");
+    o.entropy_end = given.number("entropy_end");
     o.try_from = number("try_from");
     return o;
 }

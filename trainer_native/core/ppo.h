@@ -10,7 +10,9 @@
 namespace sweep {
 
 struct LossOptions {
-    float clip, value_coefficient, value_clip, entropy_coefficient;
+    float clip, value_coefficient, value_clip;
+    bool clipped_value_alone;   // the loss of the clipped value (Stable-Baselines3), not the larger of both (PPO2)
+    float entropy_coefficient;
 };
 
 // Generalised advantages, backwards in time. values has a further row: V after the last step. ended: 1 where the episode
@@ -88,7 +90,8 @@ inline void loss_gradient(Block b, const Shape& n, const LossOptions& o, int row
             const float move = value[i] - old_value[i];
             const float bounded = old_value[i] + clamp(move, -o.value_clip, o.value_clip) - target[i];
             const bool outside = move > o.value_clip || move < -o.value_clip;
-            const bool use_bound = o.value_clip > 0.0f && outside && bounded * bounded > error * error;
+            const bool use_bound = o.value_clip > 0.0f && outside &&
+                                   (o.clipped_value_alone || bounded * bounded > error * error);
             value_slope[i] = use_bound ? 0.0f : error * o.value_coefficient * share;
             const float value_loss = 0.5f * (use_bound ? bounded * bounded : error * error);
             const float loss = fma(o.value_coefficient, value_loss, -lowest(free, clipped)) - o.entropy_coefficient * entropy[i];

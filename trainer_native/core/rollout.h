@@ -67,14 +67,24 @@ struct Moments {
     float* squares;     // [observation]: Σ (x − mean)²
 };
 
+// Running moments of the discounted return g ← γ g + r, which starts anew with each episode: after every env step those of
+// all copies are merged into them, and rewards are divided by √(variance + 1e-8). They start as the moments of 1e-4 returns
+// with mean 0 and variance 1 (as Stable-Baselines3's VecNormalize and gymnasium's NormalizeReward have it).
+struct RewardMoments {
+    double* moments;    // [3]: count, mean, variance; null where rewards are not normalised
+    float* discounted;  // [N]: g of each copy
+    float* sums;        // [64]: scratch
+};
+
 struct Player {
     const EnvironmentTable* game;
     const void* params;
     Shape shape;
     Normaliser normaliser;
     Moments moments;      // mean is null where they are not used
+    RewardMoments rewards;
     float reward_scale, reward_clip, gamma;
-    bool greedy;
+    bool bootstrap_truncated, greedy;
 };
 
 inline void set_normaliser_by_bounds(Block b, const Player& p, bool by_bounds) {
@@ -133,6 +143,30 @@ inline void merge_moments(Block b, Player& p) {
     }
     b.sync();
     find_normalised_span(p);
+}
+
+// Takes the rewards of one env step into the moments. Gives what rewards are to be multiplied by.
+inline float merge_rewards(Block b, const Player& p, const Outcome* outcomes, int envs) {
+    const RewardMoments& m = p.rewards;
+    for (int i = b.lane; i < envs; i += b.lanes) m.discounted[i] = fma(p.gamma, m.discounted[i], outcomes[i].reward);
+    b.sync();
+    const double rows = envs;
+    const double mean = sum_of(b, m.discounted, envs, m.sums) / rows;
+    const float centre = float(mean);
+    const double squares = sum_of_squares(b, m.discounted, envs, m.sums, centre);
+    const double before = m.moments[0], after = before + rows, shift = mean - m.moments[1];
+    const double variance = (m.moments[2] * before + squares) / after + shift * shift * before * rows / (after * after);
+    const double new_mean = m.moments[1] + shift * rows / after;
+    b.sync();
+    if (b.lane == 0) {
+        m.moments[0] = after;
+        m.moments[1] = new_mean;
+        m.moments[2] = variance;
+    }
+    for (int i = b.lane; i < envs; i += b.lanes)
+        if (outcomes[i].terminated || outcomes[i].truncated) m.discounted[i] = 0.0f;
+    b.sync();
+    return float(1.0 / square_root(variance + 1e-8));
 }
 
 inline void observe(Block b, const Player& p, const char* games, float* observations, long stride, int rows) {
@@ -206,16 +240,18 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
         r.phases->mark(b, Phase::sampling);
         step(b, p, r.games, r.actions + row, r.game_rngs, r.outcomes, envs);
         r.phases->mark(b, Phase::environment);
+        const float scale = p.rewards.moments ? p.reward_scale * merge_rewards(b, p, r.outcomes, envs) : p.reward_scale;
         for (int i = b.lane; i < envs; i += b.lanes) {
             const Outcome o = r.outcomes[i];
             r.episode_return[i] += o.reward;
-            float reward = o.reward * p.reward_scale;
+            float reward = o.reward * scale;
             if (p.reward_clip > 0.0f) reward = clamp(reward, -p.reward_clip, p.reward_clip);
             const bool ended = o.terminated || o.truncated;
             r.ended[row + i] = ended ? 1.0f : 0.0f;
             r.keep[row + envs + i] = ended ? 0.0f : 1.0f;
             if (ended) {
-                if (!o.terminated) reward = fma(p.gamma, value_at_truncation(p, weights, r, envs, i, room), reward);
+                if (!o.terminated && p.bootstrap_truncated)
+                    reward = fma(p.gamma, value_at_truncation(p, weights, r, envs, i, room), reward);
                 r.finished[i] = r.episode_return[i];
                 r.episode_return[i] = 0.0f;
                 p.game->reset(r.games + long(i) * p.game->state_size, p.params, r.game_rngs + i, 1);

@@ -89,6 +89,10 @@ inline void lay_out_state(Arena& memory, RunMemory& m, const Options& o, int epi
     r.states = memory.take<float>(n.states(o.envs));
     r.episode_return = memory.take<float>(o.envs);
     m.next_keep = memory.take<float>(o.envs);
+    if (o.normalise_rewards) {
+        p.rewards.moments = memory.take<double>(3);
+        p.rewards.discounted = memory.take<float>(o.envs);
+    }
 }
 
 inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void* params, const Options& o,
@@ -101,6 +105,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     p.reward_scale = o.reward_scale;
     p.reward_clip = o.reward_clip;
     p.gamma = o.gamma;
+    p.bootstrap_truncated = o.bootstrap_truncated != 0;
     p.greedy = false;
     lay_out_state(memory, m, o, episodes);
     m.state = memory.base;
@@ -149,6 +154,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     m.evaluation = take_evaluation_room(memory, n, game.state_size, episodes);
     m.evaluated = memory.take<float>(episodes);
     m.stop = memory.take<int>(1);
+    p.rewards.sums = u.optimizer.sums;
     return m;
 }
 
@@ -170,6 +176,10 @@ inline void begin_state(Block b, RunMemory& m, const Options& o, uint64 seed) {
         result.trigger_seconds = -1.0;
         result.mean_return = result.best_return = NAN;
         m.progress->every = 1;
+        if (p.rewards.moments) {
+            p.rewards.moments[0] = 1e-4;
+            p.rewards.moments[2] = 1.0;
+        }
     }
     set_normaliser_by_bounds(b, p, o.normalise_inputs == 1);
     const Rollout& r = m.rollout;
@@ -210,19 +220,32 @@ inline void copy_state(Block b, const RunMemory& m, const char* __restrict from,
     b.sync();
 }
 
-inline UpdateOptions update_options(const Options& o) {
-    return {o.envs, o.horizon, o.epochs, o.minibatches, o.gamma, o.gae_lambda, o.vtrace != 0, o.rho_clip, o.trace_clip,
-            o.normalise_advantages != 0, o.priority, o.priority_correction,
-            {o.clip, o.value_coefficient, o.value_clip, o.entropy_coefficient},
-            {o.muon != 0, o.learning_rate, o.momentum, o.second_momentum, o.adam_epsilon, o.gradient_norm}};
+// The gradient steps of an iteration: whole passes, or a ratio of one (a hair above it, for ratios such as 0.29).
+inline int gradient_steps(const Options& o) {
+    return o.replay_ratio > 0.0 ? int(o.replay_ratio * o.minibatches + 1e-9) : o.epochs * o.minibatches;
 }
 
-// Linear from the full rate to a tenth of it over anneal_steps, then a tenth. Never over the budget: a run stopped early
-// is the start of a longer one.
-inline float rate_at(const Options& o, long env_steps) {
-    if (o.anneal_steps <= 0.0) return o.learning_rate;
-    const double done = double(env_steps) / o.anneal_steps;
-    return float(o.learning_rate * (1.0 - 0.9 * (done < 1.0 ? done : 1.0)));
+// What is left of a number that falls from 1 to `end` while `done` goes from 0 to 1.
+inline double falling(bool cosine, double end, double done) {
+    if (done >= 1.0) return end;
+    if (!cosine) return 1.0 - (1.0 - end) * done;
+    return end + (1.0 - end) * 0.5 * (1.0 + double(cos(float(3.14159265358979324 * done))));
+}
+
+// What an iteration learns with whose rollout began after `env_steps`: schedules know of the env steps before it, as
+// PureJaxRL's do; Stable-Baselines3's are one rollout ahead. Schedules run over anneal_steps, never over the budget: a
+// run stopped early is the start of a longer one.
+inline UpdateOptions options_at(const Options& o, long env_steps) {
+    const double share = o.anneal_steps > 0.0 ? double(env_steps) / o.anneal_steps : 0.0, done = share < 1.0 ? share : 1.0;
+    const auto annealed = [&](float first, double end) { return float(first * falling(o.cosine != 0, end, done)); };
+    // β goes to 1 by as much as α lets the draws matter (PufferLib).
+    const float correction = fma(1.0f - o.priority_correction, lowest(o.priority, 1.0f) * float(done), o.priority_correction);
+    return {o.envs, o.horizon, o.minibatches, gradient_steps(o), o.gamma, o.gae_lambda, o.vtrace != 0, o.rho_clip,
+            o.trace_clip, o.normalise_advantages != 0, o.priority, correction,
+            {annealed(o.clip, o.clip_end), o.value_coefficient, o.value_clip, o.clipped_value_alone != 0,
+             annealed(o.entropy_coefficient, o.entropy_end)},
+            {o.muon != 0, annealed(o.learning_rate, o.learning_rate_end), o.head_rate, o.momentum, o.second_momentum,
+             o.adam_epsilon, o.weight_decay, o.gradient_norm}};
 }
 
 // A learning curve that never outgrows its room: full, it drops every other point and keeps points half as often.
@@ -261,7 +284,6 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
     else
         begin_state(b, m, o, seed);
     begin_room(b, m, o);
-    const UpdateOptions u = update_options(o);
     const RecentReturns recent = {m.recent, m.episodes, rule.episodes};
     result = m.progress->result;
     double next_try = m.progress->next_try;
@@ -308,7 +330,7 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
     while (!ended) {
         const double before = wall_seconds();
         const bool played = play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, late);
-        const float rate = rate_at(o, result.env_steps);
+        const UpdateOptions u = options_at(o, result.env_steps);
         if (played) {
             result.env_steps += long(o.envs) * o.horizon;
             result.iterations++;
@@ -316,7 +338,7 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
         const double between = wall_seconds();
         result.rollout_seconds += between - before;
         const Learnt learnt =
-            played ? update(b, m.player.shape, u, rate, m.weights, m.rollout, m.update, *m.order_rng, late) : Learnt::yes;
+            played ? update(b, m.player.shape, u, m.weights, m.rollout, m.update, *m.order_rng, late) : Learnt::yes;
         if (m.player.moments.mean) merge_moments(b, m.player);
         m.rollout.phases->mark(b, Phase::environment);
         const double after = wall_seconds();

@@ -1,4 +1,4 @@
-// An update: epochs of minibatches over one rollout, each minibatch whole sequences of some environments.
+// An update: gradient steps on one rollout, each on a minibatch of whole sequences of some environments.
 #pragma once
 
 #include "rollout.h"
@@ -6,7 +6,7 @@
 namespace sweep {
 
 struct UpdateOptions {
-    int envs, steps, epochs, minibatches;
+    int envs, steps, minibatches /* of one pass */, gradient_steps /* in all */;
     float gamma, lambda;
     bool vtrace;
     float rho_clip, trace_clip;
@@ -159,9 +159,10 @@ inline void draw_by_priority(Block b, const Rollout& r, const UpdateOptions& o, 
 
 enum class Learnt { yes, loss_not_finite, gradient_not_finite };
 
-// All gradient steps of one rollout. `rng`: the order of sequences.
+// All gradient steps of one rollout: passes over it, each in a new order, the last one perhaps in part. `rng`: the order of
+// sequences.
 template <class Stopped>
-inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float rate, float* weights, const Rollout& r,
+inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float* weights, const Rollout& r,
                      const UpdateRoom& room, Rng& rng, Stopped stopped) {
     const long all = long(o.steps) * o.envs;
     const int per_minibatch = o.envs / o.minibatches;
@@ -174,42 +175,47 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float rate
         values = room.values;
     }
     r.phases->mark(b, Phase::copying);
-    for (int epoch = 0; epoch < o.epochs; epoch++) {
-        if (o.priority <= 0.0f) shuffle(b, room.order, o.envs, rng);
+    for (int step = 0; step < o.gradient_steps; step++) {
+        const int m = step % o.minibatches;
+        if (m == 0 && o.priority <= 0.0f) shuffle(b, room.order, o.envs, rng);
         r.phases->mark(b, Phase::copying);
-        for (int m = 0; m < o.minibatches; m++) {
-            if (o.vtrace || (epoch == 0 && m == 0))
-                advantages_of(b, o.steps, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
-                              o.vtrace ? room.ratios : nullptr, o.rho_clip, o.trace_clip, r.advantages);
-            const int* order = room.order + (o.priority > 0.0f ? 0 : m * per_minibatch);
-            if (o.priority > 0.0f) draw_by_priority(b, r, o, room, per_minibatch, rng);
-            r.phases->mark(b, Phase::advantages);
-            gather_targets(b, r, o, room, order, per_minibatch, values);
-            r.phases->mark(b, Phase::copying);
-            if (o.normalise_advantages) normalise_advantages(b, room.targets.advantages, rows, room.optimizer.sums);
-            if (o.priority > 0.0f) {
-                each_row(b, o.steps, per_minibatch, room.sequences, [&](int, int s, long row) {
-                    room.targets.advantages[row] *= room.sequence_weights[s];
-                });
-                b.sync();
-            }
-            r.phases->mark(b, Phase::advantages);
-            const float loss = minibatch_gradient(b, n, o, weights, r, room, order, per_minibatch, o.vtrace);
-            if (!(loss > -3e38f && loss < 3e38f)) return Learnt::loss_not_finite;
-            if (!optimizer_step(b, n, o.optimizer, rate, weights, room.gradients, room.optimizer))
-                return Learnt::gradient_not_finite;
-            r.phases->mark(b, Phase::optimizer);
-            if (o.vtrace) {
-                each_row(b, o.steps, per_minibatch, room.sequences, [&](int t, int s, long row) {
-                    const long i = long(t) * o.envs + order[s];
-                    room.ratios[i] = room.row_ratios[row];
-                    room.values[i] = room.row_values[row];
-                });
-                b.sync();
-            }
-            r.phases->mark(b, Phase::copying);
-            if (stopped()) return Learnt::yes;
+        if (o.vtrace || step == 0)
+            advantages_of(b, o.steps, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
+                          o.vtrace ? room.ratios : nullptr, o.rho_clip, o.trace_clip, r.advantages);
+        const int* order = room.order + (o.priority > 0.0f ? 0 : m * per_minibatch);
+        if (o.priority > 0.0f) draw_by_priority(b, r, o, room, per_minibatch, rng);
+        r.phases->mark(b, Phase::advantages);
+        gather_targets(b, r, o, room, order, per_minibatch, values);
+        r.phases->mark(b, Phase::copying);
+        if (o.normalise_advantages) normalise_advantages(b, room.targets.advantages, rows, room.optimizer.sums);
+        if (o.priority > 0.0f) {
+            each_row(b, o.steps, per_minibatch, room.sequences, [&](int, int s, long row) {
+                room.targets.advantages[row] *= room.sequence_weights[s];
+            });
+            b.sync();
         }
+        r.phases->mark(b, Phase::advantages);
+        const float loss = minibatch_gradient(b, n, o, weights, r, room, order, per_minibatch, o.vtrace);
+        if (!(loss > -3e38f && loss < 3e38f)) return Learnt::loss_not_finite;
+        if (!optimizer_step(b, n, o.optimizer, weights, room.gradients, room.optimizer))
+            return Learnt::gradient_not_finite;
+        r.phases->mark(b, Phase::optimizer);
+        if (o.vtrace) {
+            // Lanes share out steps here, since a sequence may have been drawn twice.
+            for (int start = 0; start < per_minibatch; start += room.sequences) {
+                const int sequences = per_minibatch - start < room.sequences ? per_minibatch - start : room.sequences;
+                for (int t = b.lane; t < o.steps; t += b.lanes)
+                    for (int s = 0; s < sequences; s++) {
+                        const long i = long(t) * o.envs + order[start + s];
+                        const long row = long(start) * o.steps + long(t) * sequences + s;
+                        room.ratios[i] = room.row_ratios[row];
+                        room.values[i] = room.row_values[row];
+                    }
+            }
+            b.sync();
+        }
+        r.phases->mark(b, Phase::copying);
+        if (stopped()) return Learnt::yes;
     }
     return Learnt::yes;
 }

@@ -1,0 +1,205 @@
+"""The whole update of a rollout in float64 NumPy, straight from the published formulas: what the C++ side is compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+MASK = 2**64 - 1
+
+
+def mix(z: int) -> int:
+    """SplitMix64's finaliser (variant 13)."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+class Rng:
+    """The stream numbered `number` of a seed."""
+
+    def __init__(self, seed: int, number: int):
+        self.state = mix((mix((seed + 0x9E3779B97F4A7C15) & MASK) + number * 0xD1342543DE82EF95) & MASK)
+
+    def next(self) -> int:
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        return mix(self.state) >> 32
+
+    def uniform(self) -> float:
+        return (self.next() >> 8) * 2.0**-24
+
+    def below(self, n: int) -> int:
+        return (self.next() * n) >> 32
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def forward(w, observations, states, keep):
+    """(outputs [T, N, A + 1], what a backward pass needs) of PufferNet. observations [T, N, inputs], states [L, N, H]."""
+    x, kept = observations @ w["encoder"], []
+    for layer in range(len(states)):
+        h, u, f, p = states[layer], *np.split(x @ w[f"layer{layer}"], 3, axis=-1)
+        f, p = sigmoid(f), sigmoid(p)
+        before, after = np.empty_like(x), np.empty_like(x)
+        for t in range(len(x)):
+            before[t] = h * keep[t][:, None]
+            h = after[t] = u[t] * f[t] + before[t] * (1 - f[t])
+        kept.append((x, u, f, p, before, after))
+        x = x * (1 - p) + after * p
+    return x @ w["decoder"], (observations, keep, kept, x)
+
+
+def backward(w, gradient, memory):
+    """The gradient of every matrix, from that of the outputs. It ends at the states that a sequence started from."""
+    observations, keep, kept, top = memory
+    grads = {"decoder": np.einsum("tnh,tno->ho", top, gradient)}
+    d = gradient @ w["decoder"].T
+    for layer in reversed(range(len(kept))):
+        x, u, f, p, before, after = kept[layer]
+        dh, carry = np.empty_like(x), np.zeros_like(x[0])
+        for t in reversed(range(len(x))):
+            dh[t] = d[t] * p[t] + carry
+            carry = dh[t] * (1 - f[t]) * keep[t][:, None]
+        gates = np.concatenate([dh * f, dh * (u - before) * f * (1 - f), d * (after - x) * p * (1 - p)], axis=-1)
+        grads[f"layer{layer}"] = np.einsum("tnh,tng->hg", x, gates)
+        d = d * (1 - p) + gates @ w[f"layer{layer}"].T
+    grads["encoder"] = np.einsum("tni,tnh->ih", observations, d)
+    return grads
+
+
+def advantages_of(full, rewards, ended, values, ratios):
+    """GAE [T, N]; ratios None: without V-trace. `values` has a row after the last step."""
+    advantages, later = np.zeros_like(rewards), 0.0
+    for t in reversed(range(len(rewards))):
+        rho, trace = (1.0, 1.0) if ratios is None else (np.minimum(ratios[t], full[c]) for c in ("rho_clip", "trace_clip"))
+        on = 1.0 - ended[t]
+        delta = rho * (rewards[t] + full["gamma"] * on * values[t + 1] - values[t])
+        later = advantages[t] = delta + full["gamma"] * full["gae_lambda"] * trace * on * later
+    return advantages
+
+
+def loss_gradient(full, schedule, outputs, actions, old_log_p, old_values, advantages, returns):
+    """(the gradient of PPO's mean loss by the outputs, importance ratios)."""
+    logits, values = outputs[..., :-1], outputs[..., -1]
+    log_p = logits - logits.max(-1, keepdims=True)
+    log_p -= np.log(np.exp(log_p).sum(-1, keepdims=True))
+    p, one = np.exp(log_p), np.eye(logits.shape[-1])[actions]
+    ratio = np.exp((log_p * one).sum(-1) - old_log_p)
+    clipped = np.clip(ratio, 1 - schedule["clip"], 1 + schedule["clip"])
+    by_log_p = np.where(advantages * ratio <= advantages * clipped, -advantages * ratio, 0.0)
+    entropy = -(p * log_p).sum(-1, keepdims=True)
+    by_logits = by_log_p[..., None] * (one - p) + schedule["entropy_coefficient"] * p * (log_p + entropy)
+    error, limit = values - returns, full["value_clip"]
+    if limit > 0:
+        bounded = old_values + np.clip(values - old_values, -limit, limit) - returns
+        flat = np.abs(values - old_values) > limit
+        if full["value_clip_loss"] == "larger":
+            flat &= bounded**2 > error**2
+        error = np.where(flat, 0.0, error)
+    gradient = np.concatenate([by_logits, full["value_coefficient"] * error[..., None]], axis=-1)
+    return gradient / ratio.size, ratio
+
+
+def schedule_at(full, env_steps):
+    """What an iteration learns with whose rollout began after `env_steps`."""
+    done = min(env_steps / full["anneal_steps"], 1.0) if full["anneal_steps"] else 0.0
+    gone = done if full["anneal"] == "linear" else 0.5 - 0.5 * np.cos(np.pi * done)
+    correction = full["priority_correction"]
+    return {"learning_rate": full["learning_rate"] * (1 - gone * (1 - full["learning_rate_end"])),
+            "clip": full["clip"] * (1 - gone * (1 - full["clip_end"])),
+            "entropy_coefficient": full["entropy_coefficient"] * (1 - gone * (1 - full["entropy_end"])),
+            "priority_correction": correction + (1 - correction) * min(full["priority"], 1.0) * done}
+
+
+def newton_schulz(matrix):
+    """Jordan's five iterations towards the nearest orthogonal matrix."""
+    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    x = x / (np.linalg.norm(x) + 1e-7)
+    for _ in range(5):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+    return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+
+class Optimizer:
+    """Muon or Adam after clipping by the global norm; `weights` change in place."""
+
+    def __init__(self, full, weights):
+        self.full, self.steps = full, 0
+        self.first, self.second = ({k: np.zeros_like(w) for k, w in weights.items()} for _ in range(2))
+
+    def step(self, weights, grads, rate):
+        full, beta = self.full, self.full["momentum"]
+        self.steps += 1
+        norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
+        scale = min(1.0, full["gradient_norm"] / norm) if full["gradient_norm"] > 0 else 1.0
+        for name, w in weights.items():
+            g, own = grads[name] * scale, rate * (full["head_rate"] if name == "decoder" else 1.0)
+            w *= 1 - own * full["weight_decay"]
+            if full["optimizer"] == "muon":
+                self.first[name] = beta * self.first[name] + g
+                rows, columns = w.shape[1], w.shape[0]  # as [out, in]
+                step = newton_schulz((g + beta * self.first[name]).T).T
+                w -= own * max(1.0, rows / columns) ** 0.5 * step
+                continue
+            second = full["second_momentum"]
+            self.first[name] = beta * self.first[name] + (1 - beta) * g
+            self.second[name] = second * self.second[name] + (1 - second) * g**2
+            mean, square = self.first[name] / (1 - beta**self.steps), self.second[name] / (1 - second**self.steps)
+            w -= own * mean / (np.sqrt(square) + full["adam_epsilon"])
+
+
+class Learner:
+    """A run's learning side: weights, the optimizer's state and the stream of orders."""
+
+    def __init__(self, full, weights, seed):
+        self.full, self.seed, self.rng = full, seed, Rng(seed, 2)
+        self.weights = {k: w.astype(np.float64) for k, w in weights.items()}
+        self.optimizer = Optimizer(full, self.weights)
+
+    def shuffled(self, n):
+        order = list(range(n))
+        for i in reversed(range(1, n)):
+            j = self.rng.below(i + 1)
+            order[i], order[j] = order[j], order[i]
+        return order
+
+    def drawn(self, advantages, count, correction):
+        """Sequences drawn by their summed advantage, and the weights that correct for it."""
+        chances = (np.abs(advantages).sum(0) + 1e-6) ** self.full["priority"]
+        chances /= chances.sum()
+        order = [int(np.searchsorted(chances.cumsum(), self.rng.uniform(), side="right")) for _ in range(count)]
+        return order, (chances[order] * len(chances)) ** -correction
+
+    def update(self, rollout, env_steps):
+        """Yields (order, weights of the sequences, weights of the network) after each gradient step. `rollout`: arrays
+        of float64, of one iteration."""
+        full, at = self.full, schedule_at(self.full, env_steps)
+        n, parts = full["envs"], full["minibatches"]
+        count = n // parts
+        steps = int(full["replay_ratio"] * parts + 1e-9) if full["replay_ratio"] else full["epochs"] * parts
+        ratios = np.ones_like(rollout["rewards"]) if full["vtrace"] else None
+        values = rollout["values"].copy()
+        for step in range(steps):
+            if step == 0 or full["vtrace"]:
+                advantages = advantages_of(full, rollout["rewards"], rollout["ended"], values, ratios)
+            if full["priority"] > 0:
+                order, correction = self.drawn(advantages, count, at["priority_correction"])
+            else:
+                if step % parts == 0:
+                    whole = self.shuffled(n)
+                order, correction = whole[step % parts * count :][:count], np.ones(count)
+            mine = {k: rollout[k][:, order] for k in ("actions", "log_probabilities", "keep", "observations", "first_states")}
+            advantage, old = advantages[:, order], rollout["values"][:-1, order]
+            returns = advantage + values[:-1, order]
+            if full["normalise_advantages"]:
+                advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            outputs, memory = forward(self.weights, mine["observations"], mine["first_states"], mine["keep"])
+            gradient, ratio = loss_gradient(full, at, outputs, mine["actions"], mine["log_probabilities"], old,
+                                            advantage * correction, returns)
+            grads = backward(self.weights, gradient, memory)
+            if full["vtrace"]:
+                ratios[:, order], values[:-1, order] = ratio, outputs[..., -1]
+            self.optimizer.step(self.weights, grads, at["learning_rate"])
+            yield order, correction, self.weights
