@@ -98,6 +98,14 @@ def test_flop_of_an_env_step_as_anchored():
         2 * (d * h + others) + 3 * (4 * d * h + 6 * others))
 
 
+def test_a_replay_ratio_stands_for_epochs():
+    def flop(**params):
+        return limits.flop_per_env_step("cartpole", {"hidden": 8, "minibatches": 4, **params})
+
+    assert flop(replay_ratio=3.0) == flop(epochs=3)
+    assert flop(replay_ratio=1.6) == (flop(epochs=1) + flop(epochs=2)) / 2
+
+
 def test_flop_of_every_cell():
     """A value network of its own doubles all but the decoder's columns."""
     d, h, outputs = environments.find("breakout").observation_size + 1, 32, environments.find("breakout").actions + 1
