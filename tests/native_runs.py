@@ -27,6 +27,9 @@ RUNS = {
     "truncated, normalised rewards, schedules, half passes": ("corridor", {
         **SMALL, "horizon": 20, "normalise_rewards": True, "anneal_steps": 900, "anneal": "cosine", "clip_end": 0.5,
         "entropy_end": 0.0, "priority": 0.5, "replay_ratio": 1.4}),
+    "transitions, by priority, v-trace": ("corridor", {
+        **SMALL, "cell": "mlp", "layers": 2, "biases": True, "separate_value": True, "minibatch_of": "transitions",
+        "minibatches": 6, "priority": 0.5, "vtrace": True}),
     "truncated is terminated, adam, decay": ("corridor", {
         **SMALL, "bootstrap_truncated": False, "optimizer": "adam", "learning_rate": 1e-3, "head_rate": 0.5,
         "weight_decay": 0.1, "value_clip": 0.2, "value_clip_loss": "clipped"}),

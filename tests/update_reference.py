@@ -35,11 +35,47 @@ def sigmoid(x):
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def forward(w, observations, states, keep):
-    """(outputs [T, N, A + 1], what a backward pass needs) of PufferNet. observations [T, N, inputs], states [L, N, H]."""
-    x, kept = observations @ w["encoder"], []
-    for layer in range(len(states)):
-        h, u, f, p = states[layer], *np.split(x @ w[f"layer{layer}"], 3, axis=-1)
+def forward(w, observations, states, keep, activation="tanh"):
+    """(outputs [T, N, A + 1], what a backward pass needs) of PufferNet, or of an MLP where there are no `states`.
+
+    observations [T, N, inputs], states [layers of all towers, N, H].
+    """
+    towers = ["", "value_"] if "value_encoder" in w else [""]
+    states = np.split(np.asarray(states), len(towers))
+    each = [tower_forward(w, tower, observations, state, keep, activation) for tower, state in zip(towers, states, strict=True)]
+    return np.concatenate([outputs for outputs, _ in each], axis=-1), [memory for _, memory in each]
+
+
+def backward(w, gradient, memories):
+    """The gradient of every matrix, from that of the outputs. It ends at the states that a sequence started from."""
+    heads = [gradient] if len(memories) == 1 else [gradient[..., :-1], gradient[..., -1:]]
+    grads = {}
+    for head, memory in zip(heads, memories, strict=True):
+        grads |= tower_backward(w, head, memory)
+    return {name: grads[name] for name in w}
+
+
+def product(w, x, name):
+    return x @ w[name] + w.get(f"{name}_bias", 0.0)
+
+
+def product_gradients(w, x, gradient, name):
+    grads = {name: np.einsum("tni,tno->io", x, gradient)}
+    return grads | ({f"{name}_bias": gradient.sum((0, 1))[None]} if f"{name}_bias" in w else {})
+
+
+def tower_forward(w, tower, observations, states, keep, activation):
+    x, kept = product(w, observations, f"{tower}encoder"), []
+    layers = sum(name.startswith(f"{tower}layer") and "bias" not in name for name in w)
+    act = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0.0)}[activation]
+    if not len(states):
+        x = act(x)
+        for layer in range(layers):
+            kept.append(x)
+            x = act(product(w, x, f"{tower}layer{layer}"))
+        return product(w, x, f"{tower}decoder"), (tower, activation, observations, keep, kept, x)
+    for layer in range(layers):
+        h, u, f, p = states[layer], *np.split(product(w, x, f"{tower}layer{layer}"), 3, axis=-1)
         f, p = sigmoid(f), sigmoid(p)
         before, after = np.empty_like(x), np.empty_like(x)
         for t in range(len(x)):
@@ -47,25 +83,30 @@ def forward(w, observations, states, keep):
             h = after[t] = u[t] * f[t] + before[t] * (1 - f[t])
         kept.append((x, u, f, p, before, after))
         x = x * (1 - p) + after * p
-    return x @ w["decoder"], (observations, keep, kept, x)
+    return product(w, x, f"{tower}decoder"), (tower, None, observations, keep, kept, x)
 
 
-def backward(w, gradient, memory):
-    """The gradient of every matrix, from that of the outputs. It ends at the states that a sequence started from."""
-    observations, keep, kept, top = memory
-    grads = {"decoder": np.einsum("tnh,tno->ho", top, gradient)}
-    d = gradient @ w["decoder"].T
+def tower_backward(w, gradient, memory):
+    tower, activation, observations, keep, kept, top = memory
+    grads = product_gradients(w, top, gradient, f"{tower}decoder")
+    d = gradient @ w[f"{tower}decoder"].T
+    slope = {"tanh": lambda y: 1 - y**2, "relu": lambda y: np.float64(y > 0)}.get(activation)
     for layer in reversed(range(len(kept))):
-        x, u, f, p, before, after = kept[layer]
-        dh, carry = np.empty_like(x), np.zeros_like(x[0])
-        for t in reversed(range(len(x))):
-            dh[t] = d[t] * p[t] + carry
-            carry = dh[t] * (1 - f[t]) * keep[t][:, None]
-        gates = np.concatenate([dh * f, dh * (u - before) * f * (1 - f), d * (after - x) * p * (1 - p)], axis=-1)
-        grads[f"layer{layer}"] = np.einsum("tnh,tng->hg", x, gates)
-        d = d * (1 - p) + gates @ w[f"layer{layer}"].T
-    grads["encoder"] = np.einsum("tni,tnh->ih", observations, d)
-    return grads
+        name = f"{tower}layer{layer}"
+        if activation:
+            gates, x, rest = d * slope(top), kept[layer], 0.0
+            top = x
+        else:
+            x, u, f, p, before, after = kept[layer]
+            dh, carry = np.empty_like(x), np.zeros_like(x[0])
+            for t in reversed(range(len(x))):
+                dh[t] = d[t] * p[t] + carry
+                carry = dh[t] * (1 - f[t]) * keep[t][:, None]
+            gates = np.concatenate([dh * f, dh * (u - before) * f * (1 - f), d * (after - x) * p * (1 - p)], axis=-1)
+            rest = d * (1 - p)
+        grads |= product_gradients(w, x, gates, name)
+        d = rest + gates @ w[name].T
+    return grads | product_gradients(w, observations, d * slope(top) if activation else d, f"{tower}encoder")
 
 
 def advantages_of(full, rewards, ended, values, ratios):
@@ -113,7 +154,9 @@ def schedule_at(full, env_steps):
 
 
 def newton_schulz(matrix):
-    """Jordan's five iterations towards the nearest orthogonal matrix."""
+    """Jordan's five iterations towards the nearest orthogonal matrix; of a bias, which is one row, the nearest of length 1."""
+    if matrix.shape[1] == 1:
+        return matrix / (np.linalg.norm(matrix) + 1e-7)
     x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
     x = x / (np.linalg.norm(x) + 1e-7)
     for _ in range(5):
@@ -135,7 +178,7 @@ class Optimizer:
         norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
         scale = min(1.0, full["gradient_norm"] / norm) if full["gradient_norm"] > 0 else 1.0
         for name, w in weights.items():
-            g, own = grads[name] * scale, rate * (full["head_rate"] if name == "decoder" else 1.0)
+            g, own = grads[name] * scale, rate * (full["head_rate"] if "decoder" in name else 1.0)
             w *= 1 - own * full["weight_decay"]
             if full["optimizer"] == "muon":
                 self.first[name] = beta * self.first[name] + g
@@ -176,8 +219,13 @@ class Learner:
         """Yields (order, weights of the sequences, weights of the network) after each gradient step. `rollout`: arrays
         of float64, of one iteration."""
         full, at = self.full, schedule_at(self.full, env_steps)
-        n, parts = full["envs"], full["minibatches"]
+        alone = full["minibatch_of"] == "transitions"
+        n, parts = full["envs"] * (full["horizon"] if alone else 1), full["minibatches"]
         count = n // parts
+
+        def sequences(x):  # [T, N] or, each transition being a sequence of its own, [1, T * N]
+            return x.reshape(1, n, *x.shape[2:]) if alone else x
+
         steps = int(full["replay_ratio"] * parts + 1e-9) if full["replay_ratio"] else full["epochs"] * parts
         ratios = np.ones_like(rollout["rewards"]) if full["vtrace"] else None
         values = rollout["values"].copy()
@@ -185,21 +233,22 @@ class Learner:
             if step == 0 or full["vtrace"]:
                 advantages = advantages_of(full, rollout["rewards"], rollout["ended"], values, ratios)
             if full["priority"] > 0:
-                order, correction = self.drawn(advantages, count, at["priority_correction"])
+                order, correction = self.drawn(sequences(advantages), count, at["priority_correction"])
             else:
                 if step % parts == 0:
                     whole = self.shuffled(n)
                 order, correction = whole[step % parts * count :][:count], np.ones(count)
-            mine = {k: rollout[k][:, order] for k in ("actions", "log_probabilities", "keep", "observations", "first_states")}
-            advantage, old = advantages[:, order], rollout["values"][:-1, order]
-            returns = advantage + values[:-1, order]
+            mine = {k: sequences(rollout[k])[:, order] for k in ("actions", "log_probabilities", "keep", "observations")}
+            advantage, old = sequences(advantages)[:, order], sequences(rollout["values"][:-1])[:, order]
+            returns = advantage + sequences(values[:-1])[:, order]
+            states = rollout["first_states"] if alone else rollout["first_states"][:, order]
             if full["normalise_advantages"]:
                 advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-            outputs, memory = forward(self.weights, mine["observations"], mine["first_states"], mine["keep"])
+            outputs, memory = forward(self.weights, mine["observations"], states, mine["keep"], full["activation"])
             gradient, ratio = loss_gradient(full, at, outputs, mine["actions"], mine["log_probabilities"], old,
                                             advantage * correction, returns)
             grads = backward(self.weights, gradient, memory)
             if full["vtrace"]:
-                ratios[:, order], values[:-1, order] = ratio, outputs[..., -1]
+                sequences(ratios)[:, order], sequences(values[:-1])[:, order] = ratio, outputs[..., -1]
             self.optimizer.step(self.weights, grads, at["learning_rate"])
             yield order, correction, self.weights

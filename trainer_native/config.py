@@ -105,7 +105,9 @@ _ALL = [
     H("epochs", "train", 2, "passes over each rollout", 1, 16),
     H("replay_ratio", "train", 0.0, "passes over each rollout where not whole: gradient steps are this times minibatches, "
       "rounded down; 0: epochs", 0, 16),
-    H("minibatches", "train", 4, "gradient steps per epoch; divides envs", 1, 256),
+    H("minibatches", "train", 4, "gradient steps per epoch; divides envs (of transitions: envs times horizon)", 1, 256),
+    H("minibatch_of", "train", "sequences", "what minibatches are drawn from: whole sequences of an environment, or single "
+      "transitions, which a network with memory cannot learn from", choices=("sequences", "transitions")),
     H("clip", "train", 0.3, "PPO's clip of the importance ratio", 0.01, 10),
     H("value_coefficient", "train", 2.0, "weight of the value loss", 0, 100),
     H("value_clip", "train", 0.0, "clip of the value around the old one; 0: not at all", 0, 1e6),
@@ -162,7 +164,14 @@ def complete(params: dict, environment: dict[str, Hyperparameter]) -> dict[str, 
 
 def combination(full: dict[str, Any]) -> tuple[str, str] | None:
     """(key, why) where values that are legal alone do not go together, else None."""
-    if full["envs"] % full["minibatches"]:
+    if full["minibatch_of"] == "transitions" and full["cell"] != "mlp":
+        return "minibatch_of", (f"'minibatch_of' 'transitions' is for cell 'mlp'; cell {full['cell']!r} has a memory, and "
+                                "learns from 'sequences'")
+    if full["minibatch_of"] == "transitions":
+        if full["envs"] * full["horizon"] % full["minibatches"]:
+            return "minibatches", (f"'minibatches' {full['minibatches']} does not divide the {full['envs'] * full['horizon']} "
+                                   "transitions of a rollout (envs times horizon)")
+    elif full["envs"] % full["minibatches"]:
         return "minibatches", f"'minibatches' {full['minibatches']} does not divide envs {full['envs']}"
     if full["activation"] != "tanh" and full["cell"] != "mlp":
         return "activation", (f"'activation' {full['activation']!r} is for cell 'mlp'; cell {full['cell']!r} has its own, "

@@ -10,6 +10,7 @@ from trainer_native import Solve, config, environments, trainer
 BASE = {"hidden": 8, "layers": 1, "envs": 8, "horizon": 12, "minibatches": 4, "epochs": 2, "entropy_coefficient": 0.05,
         "clip": 0.1, "gamma": 0.95}
 ADAM = {"optimizer": "adam", "learning_rate": 0.005, "momentum": 0.9}
+MLP = {"cell": "mlp", "layers": 2, "biases": True, "separate_value": True, "constant_input": False}
 ANNEAL = {"anneal_steps": 240, "learning_rate_end": 0.2, "clip_end": 0.3, "entropy_end": 0.0,  # over 2.5 of 4 iterations
           "clip": 0.02, "epochs": 3}
 CASES = {
@@ -37,6 +38,14 @@ CASES = {
     "faster head of adam": ADAM | {"head_rate": 4.0},
     "weight decay": {"weight_decay": 0.5},
     "weight decay of adam": ADAM | {"weight_decay": 0.5, "head_rate": 0.5},
+    "mlp": MLP,
+    "transitions": MLP | {"minibatch_of": "transitions"},
+    "transitions, relu, one tower": {"cell": "mlp", "layers": 3, "activation": "relu", "minibatch_of": "transitions"},
+    "transitions of adam, in odd parts": MLP | ADAM | {"minibatch_of": "transitions", "minibatches": 6, "replay_ratio": 1.4},
+    "transitions by priority": MLP | {"minibatch_of": "transitions", "priority": 0.7, "normalise_advantages": False},
+    "transitions, vtrace, value clip": MLP | {"minibatch_of": "transitions", "vtrace": True, "value_clip": 0.05},
+    "heads and decay of two towers": MLP | ADAM | {"minibatch_of": "transitions", "head_rate": 0.2, "weight_decay": 0.3},
+    "mingru, biases, two towers": {"biases": True, "separate_value": True, "head_rate": 0.2, "weight_decay": 0.3},
     "free gradients": ADAM | {"gradient_norm": 0.0, "adam_epsilon": 0.1},
     "short gradients": ADAM | {"gradient_norm": 0.05, "adam_epsilon": 0.1},
 }
@@ -57,7 +66,7 @@ def iterate(params: dict, env="cartpole", iterations: int = ITERATIONS):
     full = config.complete(params, environment.params) | {"try_from": 0.0}
     shapes = trainer.shapes(environment, params)
     rng = np.random.default_rng(SEED)
-    flat = np.concatenate([rng.uniform(-1, 1, rows * columns) * 1.5 / np.sqrt(rows) for rows, columns in shapes.values()])
+    flat = np.concatenate([rng.uniform(-1, 1, rows * columns) * 1.5 / np.sqrt(max(rows, 4)) for rows, columns in shapes.values()])
     flat = flat.astype(np.float32)
     out = trainer._core().iterate(trainer.isa(), environment.table_address, environment.param_bytes(full), full, SEED, flat,
                                   iterations)
@@ -84,7 +93,8 @@ def test_the_update_is_the_reference_s(case):
     learner, begun, rows = reference.Learner(full, first, SEED), flat_of(first), full["envs"] * full["horizon"]
     for i in range(ITERATIONS):
         rollout = rollout_of(out, i)
-        outputs, _ = reference.forward(learner.weights, rollout["observations"], rollout["first_states"], rollout["keep"])
+        outputs, _ = reference.forward(learner.weights, rollout["observations"], rollout["first_states"], rollout["keep"],
+                                       full["activation"])
         np.testing.assert_allclose(rollout["values"][:-1], outputs[..., -1], atol=2e-4)
         for step, (order, correction, weights) in enumerate(learner.update(rollout, i * rows)):
             assert list(out["order"][i, step]) == order
@@ -94,6 +104,12 @@ def test_the_update_is_the_reference_s(case):
             moved = np.abs(flat_of(weights) - begun).max()
             np.testing.assert_allclose(ours, flat_of(weights), atol=2e-4 * moved, rtol=1e-5, err_msg=f"{i}, {step}")
         assert step == out["weights"].shape[1] - 1
+
+
+def test_one_minibatch_of_all_transitions_is_one_of_all_sequences():
+    whole = BASE | MLP | {"minibatches": 1, "epochs": 1}
+    sequences, transitions = (iterate(whole | {"minibatch_of": kind}, iterations=1)[0] for kind in ("sequences", "transitions"))
+    np.testing.assert_allclose(sequences["weights"], transitions["weights"], atol=2e-6)  # the order of sums differs
 
 
 def test_schedules_begin_whole_end_at_their_end_and_stay_there():
@@ -186,7 +202,7 @@ def test_what_is_cut_off_goes_on_in_the_value_and_what_ends_does_not(lever, term
 def test_a_truncated_step_earns_its_last_value_and_no_other_does(lever):
     out, first, full = iterate({**LEARN, **BASE, "reward_clip": 0.0}, lever, 1)
     r = rollout_of(out, 0)
-    _, (_, _, kept, _) = reference.forward(first, r["observations"], r["first_states"], r["keep"])
+    _, [(*_, kept, _)] = reference.forward(first, r["observations"], r["first_states"], r["keep"])
     after = kept[0][-1]  # the states that each step left
     last = reference.forward(first, r["observations"].reshape(1, -1, 2), after.reshape(1, -1, 8), np.ones((1, 96)))[0]
     cut = (r["ended"] == 1) & (r["actions"] == 0)
@@ -196,6 +212,17 @@ def test_a_truncated_step_earns_its_last_value_and_no_other_does(lever):
     np.testing.assert_allclose(r["rewards"], expected, atol=1e-5)
     out, *_ = iterate({**LEARN, **BASE, "reward_clip": 0.0, "bootstrap_truncated": False}, lever, 1)
     np.testing.assert_array_equal(out["rewards"][0], plain)
+
+
+def test_transitions_are_for_networks_without_memory():
+    legal = BASE | MLP | {"minibatch_of": "transitions", "envs": 4, "horizon": 6, "minibatches": 8}  # 8 divides 24, not 4
+    assert iterate(legal, iterations=1)[0]["order"].shape == (1, 16, 3)
+    for wrong, key, message in [({"cell": "mingru"}, "minibatch_of", "is for cell 'mlp'; cell 'mingru' has a memory"),
+                                ({"cell": "lstm"}, "minibatch_of", "is for cell 'mlp'; cell 'lstm' has a memory"),
+                                ({"minibatches": 5}, "minibatches", "'minibatches' 5 does not divide the 24 transitions")]:
+        with pytest.raises(config.ConfigError, match=message) as error:
+            trainer_native.train("cartpole", legal | wrong, 0, Solve(475), 1.0)
+        assert error.value.key == key
 
 
 @pytest.mark.parametrize("minibatches, legal", [(4, "0.25"), (1, "1"), (3, "0.333333")])

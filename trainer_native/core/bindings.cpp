@@ -208,7 +208,7 @@ nb::dict iterate(const std::string& isa, size_t table, nb::bytes params, nb::dic
     const Game* game = game_at(table);
     int layers, floats;
     core.state_shape(game, o, &layers, &floats);
-    const size_t n = o.envs, t = o.horizon, h = floats, l = layers, i = iterations, count = o.envs / o.minibatches;
+    const size_t n = o.envs, t = o.horizon, h = floats, l = layers, i = iterations, count = (o.transitions ? n * t : n) / o.minibatches;
     const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
     const size_t steps = core.gradient_steps(o), parameters = core.parameters(game, o);
     std::vector<float> observations(i * n * t * inputs), log_p(i * n * t), values(i * (t + 1) * n), rewards(i * n * t),

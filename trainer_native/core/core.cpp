@@ -212,6 +212,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     RunMemory m;
     Options whole = o;
     whole.minibatches = 1;
+    whole.transitions = 0;
     whole.vtrace = 1;   // for the ratios
     if (!in_memory([&](Arena& a) { m = lay_out(a, table(game), params, whole, 1); })) return;
     const Block b = {};
@@ -302,7 +303,7 @@ void iterate(const Game* game, const void* params, const Options& o, unsigned lo
     const RecentReturns recent = {m.recent, m.episodes, 1};
     pad(n, weights, m.weights);
     const long rows = long(o.envs) * o.horizon;
-    const int count = o.envs / o.minibatches;
+    const int count = options_at(o, 0).sequences / o.minibatches;
     const auto copy = [](auto*& to, const auto* from, long count) {
         for (long i = 0; i < count; i++) *to++ = from[i];
     };

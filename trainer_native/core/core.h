@@ -14,6 +14,7 @@ struct Options {
     int orthogonal;
     float policy_gain;
     int envs, horizon, epochs, minibatches;
+    int transitions;   // minibatches of single transitions, not of whole sequences
     double replay_ratio;
     int normalise_rewards;
     float reward_clip, reward_scale;

@@ -27,6 +27,7 @@ template <class Given> Options options_from(const Given& given) {
     o.horizon = integer("horizon");
     o.epochs = integer("epochs");
     o.minibatches = integer("minibatches");
+    o.transitions = given.word("minibatch_of") == "transitions";
     o.replay_ratio = given.number("replay_ratio");
     o.normalise_rewards = flag("normalise_rewards");
     o.bootstrap_truncated = flag("bootstrap_truncated");

@@ -131,10 +131,13 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     m.acting = take_activations(memory, n, o.envs);
 
     UpdateRoom& u = m.update;
-    const int per_minibatch = o.envs / o.minibatches;
-    const long minibatch_rows = long(per_minibatch) * o.horizon;
-    u.sequences = sequences_per_part(n, o.horizon, per_minibatch);
-    u.activations = take_activations(memory, n, u.sequences * o.horizon);
+    const int steps = o.transitions ? 1 : o.horizon;
+    const long drawn_from = o.transitions ? rows : o.envs;
+    const int per_minibatch = int(drawn_from / o.minibatches);
+    const long minibatch_rows = long(per_minibatch) * steps;
+    u.sequences = sequences_per_part(n, steps, per_minibatch);
+    u.activations = take_activations(memory, n, u.sequences * steps);
+    u.observations = o.transitions ? memory.take<float>(long(u.sequences) * n.stride()) : nullptr;
     u.transposes = memory.take<float>(n.towers() * n.transposed_tower());
     u.gradients = memory.take<float>(n.weights());
     u.carry = memory.take<float>(long(u.sequences) * n.state());
@@ -144,9 +147,8 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     y.actions = memory.take<int>(minibatch_rows);
     for (float** at : {&y.log_probabilities, &y.values, &y.advantages, &y.returns, &u.row_ratios, &u.row_values})
         *at = memory.take<float>(minibatch_rows);
-    u.order = memory.take<int>(o.envs);
-    u.sequence_weights = memory.take<float>(o.envs);
-    u.chances = memory.take<float>(o.envs);
+    u.order = memory.take<int>(drawn_from);
+    for (float** at : {&u.sequence_weights, &u.chances, &u.passed}) *at = memory.take<float>(drawn_from);
     u.ratios = memory.take<float>(o.vtrace ? rows : 0);
     u.values = memory.take<float>(o.vtrace ? rows + o.envs : 0);
     u.optimizer.scratch = memory.take<float>(optimizer_scratch(n));
@@ -240,7 +242,8 @@ inline UpdateOptions options_at(const Options& o, long env_steps) {
     const auto annealed = [&](float first, double end) { return float(first * falling(o.cosine != 0, end, done)); };
     // β goes to 1 by as much as α lets the draws matter (PufferLib).
     const float correction = fma(1.0f - o.priority_correction, lowest(o.priority, 1.0f) * float(done), o.priority_correction);
-    return {o.envs, o.horizon, o.minibatches, gradient_steps(o), o.gamma, o.gae_lambda, o.vtrace != 0, o.rho_clip,
+    return {o.envs, o.horizon, o.transitions ? o.envs * o.horizon : o.envs, o.transitions ? 1 : o.horizon, o.minibatches,
+            gradient_steps(o), o.gamma, o.gae_lambda, o.vtrace != 0, o.rho_clip,
             o.trace_clip, o.normalise_advantages != 0, o.priority, correction,
             {annealed(o.clip, o.clip_end), o.value_coefficient, o.value_clip, o.clipped_value_alone != 0,
              annealed(o.entropy_coefficient, o.entropy_end)},

@@ -1,4 +1,5 @@
-// An update: gradient steps on one rollout, each on a minibatch of whole sequences of some environments.
+// An update: gradient steps on one rollout, each on a minibatch of whole sequences of some environments, or of single
+// transitions.
 #pragma once
 
 #include "rollout.h"
@@ -6,7 +7,9 @@
 namespace sweep {
 
 struct UpdateOptions {
-    int envs, steps, minibatches /* of one pass */, gradient_steps /* in all */;
+    int envs, horizon;              // of the rollout
+    int sequences, steps;           // what minibatches are drawn from: envs of `horizon` steps, or each transition as one
+    int minibatches /* of one pass */, gradient_steps /* in all */;
     float gamma, lambda;
     bool vtrace;
     float rho_clip, trace_clip;
@@ -27,9 +30,10 @@ struct UpdateRoom {
     Targets targets;          // [rows of a minibatch]
     float* row_ratios;        // [rows of a minibatch]
     float* row_values;
-    int* order;               // [envs]
-    float* sequence_weights;  // [envs]: of each drawn sequence
-    float* chances;           // [envs]
+    float* observations;      // [sequences, stride]: the part's transitions, side by side for the products; else null
+    int* order;               // [sequences to draw from]: environments, or transitions (t · N + n)
+    float* sequence_weights;  // [as order]: of each drawn sequence
+    float *chances, *passed;  // [as order]; passed: the sums of the chances so far
     float* ratios;            // [T, N]: importance ratios so far (V-trace)
     float* values;            // [T + 1, N]: values so far (V-trace)
     OptimizerRoom optimizer;
@@ -53,12 +57,13 @@ template <class Visit> SWEEP_FN void each_row(Block b, int steps, int count, int
     }
 }
 
-// The rows of environments order[0 .. count − 1], in the order in which the parts of a minibatch take them.
+// The rows of sequences order[0 .. count − 1], in the order in which the parts of a minibatch take them. Transitions are
+// sequences of one step, and what numbers them is their place in a rollout's arrays.
 inline void gather_targets(Block b, const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, const int* order, int count,
                            const float* values) {
     const Targets& y = room.targets;
     each_row(b, o.steps, count, room.sequences, [&](int t, int s, long row) {
-        const long i = long(t) * o.envs + order[s];
+        const long i = long(t) * o.sequences + order[s];
         y.actions[row] = r.actions[i];
         y.log_probabilities[row] = r.log_probabilities[i];
         y.values[row] = r.values[i];
@@ -77,7 +82,20 @@ inline void normalise_advantages(Block b, float* advantages, long rows, float* s
     b.sync();
 }
 
-// The gradient of the loss over environments order[0 .. count − 1], whose targets are gathered. Gives the mean loss.
+// The observations of transitions order[0 .. count − 1], side by side.
+inline Seen gather_observations(Block b, const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, const int* order,
+                                int count, long stride) {
+    for (int s = b.lane; s < count; s += b.lanes) {
+        const int t = order[s] / o.envs, n = order[s] % o.envs;
+        const float* __restrict from = r.observations + (long(n) * o.horizon + t) * stride;
+        float* __restrict to = room.observations + s * stride;
+        for (long j = 0; j < stride; j++) to[j] = from[j];
+    }
+    b.sync();
+    return {room.observations, stride, stride, nullptr};
+}
+
+// The gradient of the loss over sequences order[0 .. count − 1], whose targets are gathered. Gives the mean loss.
 inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o, const float* weights, const Rollout& r,
                                 const UpdateRoom& room, const int* order, int count, bool keep_ratios) {
     for (long i = b.lane; i < n.weights(); i += b.lanes) room.gradients[i] = 0.0f;
@@ -90,7 +108,8 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
     for (int start = 0; start < count; start += room.sequences) {
         const int sequences = count - start < room.sequences ? count - start : room.sequences;
         const int rows = sequences * o.steps;
-        const Seen seen = {r.observations, stride, sequence, order + start};
+        const Seen seen = room.observations ? gather_observations(b, r, o, room, order + start, sequences, stride)
+                                            : Seen{r.observations, stride, sequence, order + start};
         Activations a = room.activations;
         a.rows = rows;
         float* states[most_states];
@@ -130,30 +149,35 @@ inline void shuffle(Block b, int* order, int count, Rng& rng) {
     b.sync();
 }
 
-// Draws `count` environments with replacement, with chance ∝ (Σ |A|)^priority, and the weights that correct for it,
+// Draws `count` sequences with replacement, with chance ∝ (Σ |A|)^priority, and the weights that correct for it,
 // (N · chance)^−correction (Schaul et al., arXiv 1511.05952; whole sequences as in PufferLib).
 inline void draw_by_priority(Block b, const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, int count, Rng& rng) {
-    for (int n = b.lane; n < o.envs; n += b.lanes) room.chances[n] = 0.0f;
+    for (int n = b.lane; n < o.sequences; n += b.lanes) room.chances[n] = 0.0f;
     for (int t = 0; t < o.steps; t++)
-        for (int n = b.lane; n < o.envs; n += b.lanes) {
-            const float a = r.advantages[long(t) * o.envs + n];
+        for (int n = b.lane; n < o.sequences; n += b.lanes) {
+            const float a = r.advantages[long(t) * o.sequences + n];
             room.chances[n] += a < 0.0f ? -a : a;
         }
-    for (int n = b.lane; n < o.envs; n += b.lanes) room.chances[n] = exp(o.priority * log(room.chances[n] + 1e-6f));
+    for (int n = b.lane; n < o.sequences; n += b.lanes) room.chances[n] = exp(o.priority * log(room.chances[n] + 1e-6f));
     b.sync();
-    float sum = 0.0f;
-    for (int n = 0; n < o.envs; n++) sum += room.chances[n];
-    for (int i = 0; i < count && b.lane == 0; i++) {
-        const float threshold = rng.uniform() * sum;
-        float passed = 0.0f;
-        int n = 0;
-        for (; n < o.envs - 1; n++) {
-            passed += room.chances[n];
-            if (threshold < passed) break;
+    if (b.lane == 0) {
+        float sum = 0.0f;
+        for (int n = 0; n < o.sequences; n++) room.passed[n] = sum += room.chances[n];
+        for (int i = 0; i < count; i++) {
+            const float threshold = rng.uniform() * sum;
+            int first = 0, last = o.sequences - 1;   // the first whose sum passes the threshold lies between them
+            while (first < last) {
+                const int middle = (first + last) / 2;
+                if (threshold < room.passed[middle]) last = middle;
+                else first = middle + 1;
+            }
+            room.order[i] = first;
         }
-        room.order[i] = n;
-        room.sequence_weights[i] = exp(-o.priority_correction * log(float(o.envs) * (room.chances[n] / sum)));
     }
+    b.sync();
+    const float sum = room.passed[o.sequences - 1];
+    for (int i = b.lane; i < count; i += b.lanes)
+        room.sequence_weights[i] = exp(-o.priority_correction * log(float(o.sequences) * (room.chances[room.order[i]] / sum)));
     b.sync();
 }
 
@@ -164,8 +188,8 @@ enum class Learnt { yes, loss_not_finite, gradient_not_finite };
 template <class Stopped>
 inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float* weights, const Rollout& r,
                      const UpdateRoom& room, Rng& rng, Stopped stopped) {
-    const long all = long(o.steps) * o.envs;
-    const int per_minibatch = o.envs / o.minibatches;
+    const long all = long(o.horizon) * o.envs;
+    const int per_minibatch = o.sequences / o.minibatches;
     const long rows = long(per_minibatch) * o.steps;
     const float* values = r.values;
     if (o.vtrace) {
@@ -177,10 +201,10 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float* wei
     r.phases->mark(b, Phase::copying);
     for (int step = 0; step < o.gradient_steps; step++) {
         const int m = step % o.minibatches;
-        if (m == 0 && o.priority <= 0.0f) shuffle(b, room.order, o.envs, rng);
+        if (m == 0 && o.priority <= 0.0f) shuffle(b, room.order, o.sequences, rng);
         r.phases->mark(b, Phase::copying);
         if (o.vtrace || step == 0)
-            advantages_of(b, o.steps, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
+            advantages_of(b, o.horizon, o.envs, o.gamma, o.lambda, r.rewards, r.ended, values,
                           o.vtrace ? room.ratios : nullptr, o.rho_clip, o.trace_clip, r.advantages);
         const int* order = room.order + (o.priority > 0.0f ? 0 : m * per_minibatch);
         if (o.priority > 0.0f) draw_by_priority(b, r, o, room, per_minibatch, rng);
@@ -206,7 +230,7 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float* wei
                 const int sequences = per_minibatch - start < room.sequences ? per_minibatch - start : room.sequences;
                 for (int t = b.lane; t < o.steps; t += b.lanes)
                     for (int s = 0; s < sequences; s++) {
-                        const long i = long(t) * o.envs + order[start + s];
+                        const long i = long(t) * o.sequences + order[start + s];
                         const long row = long(start) * o.steps + long(t) * sequences + s;
                         room.ratios[i] = room.row_ratios[row];
                         room.values[i] = room.row_values[row];
