@@ -16,30 +16,40 @@ SWEEP_FN float normal(Rng& rng) {
     return size * cos(6.28318530718f * rng.uniform());
 }
 
+// Σ u v in double: 16 running sums by index modulo 16, then halves added to halves.
+SWEEP_FN double product_of(const float* __restrict u, const float* __restrict v, int length, long stride) {
+    constexpr int size = 16;
+    double sum[size] = {};
+    int k = 0;
+    for (; k + size <= length; k += size)
+        for (int j = 0; j < size; j++) sum[j] += double(u[(k + j) * stride]) * v[(k + j) * stride];
+    for (int j = 0; k + j < length; j++) sum[j] += double(u[(k + j) * stride]) * v[(k + j) * stride];
+    for (int half = size / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++) sum[j] += sum[j + half];
+    return sum[0];
+}
+
 // `count` vectors of `length` floats, orthonormal, uniform over all such (Gram–Schmidt on normal numbers; twice, for the
 // sake of rounding): vector i's element k is w[i · step + k · stride]. count is at most length.
-inline void fill_orthonormal(float* w, int count, int length, long step, long stride, Rng& rng) {
+SWEEP_FN void fill_orthonormal(float* w, int count, int length, long step, long stride, Rng& rng) {
     for (int i = 0; i < count; i++) {
-        float* v = w + i * step;
+        float* __restrict v = w + i * step;
         for (int k = 0; k < length; k++) v[k * stride] = normal(rng);
         for (int round = 0; round < 2; round++) {
             for (int j = 0; j < i; j++) {
-                const float* u = w + j * step;
-                double along = 0.0;
-                for (int k = 0; k < length; k++) along += double(u[k * stride]) * v[k * stride];
+                const float* __restrict u = w + j * step;
+                const double along = product_of(u, v, length, stride);
                 for (int k = 0; k < length; k++) v[k * stride] = float(v[k * stride] - along * u[k * stride]);
             }
-            double square = 0.0;
-            for (int k = 0; k < length; k++) square += double(v[k * stride]) * v[k * stride];
-            const double size = square_root(square);
+            const double size = square_root(product_of(v, v, length, stride));
             for (int k = 0; k < length; k++) v[k * stride] = float(v[k * stride] / size);
         }
     }
 }
 
-// Orthogonal columns, or rows where there are fewer of them, of length `gain`.
+// Orthogonal columns, or rows where there are no more of them, of length `gain`.
 inline void fill_orthogonal(float* w, int rows, int columns, int stride, float gain, Rng& rng) {
-    if (columns <= rows) fill_orthonormal(w, columns, rows, 1, stride, rng);
+    if (columns < rows) fill_orthonormal(w, columns, rows, 1, stride, rng);
     else fill_orthonormal(w, rows, columns, stride, 1, rng);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++) w[long(i) * stride + j] *= gain;
@@ -57,11 +67,12 @@ inline void initialise(const Shape& n, float* weights, Rng& rng, bool orthogonal
         const int stride = m.padded_columns, last = m.first_column + m.columns;
         const bool head = m.role == Role::decoder;
         if (!orthogonal) {
+            const float side = square_root(float(m.rows)), bound = (m.role == Role::encoder ? root : 1.0f) / side;
+            const int policy = head ? n.actions : 0;   // columns before it are action logits
             for (int i = 0; i < m.rows; i++)
                 for (int j = m.first_column; j < last; j++) {
-                    const float gain = m.role == Role::encoder ? root : head && j < n.actions ? policy_gain : 1.0f;
-                    const float bound = gain / square_root(float(m.rows));
-                    w[i * stride + j] = rng.uniform(-bound, bound);
+                    const float most = j < policy ? policy_gain / side : bound;
+                    w[i * stride + j] = rng.uniform(-most, most);
                 }
         } else if (head) {
             if (m.tower == 0) fill_orthogonal(w, m.rows, n.actions, stride, policy_gain, rng);

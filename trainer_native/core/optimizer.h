@@ -57,9 +57,9 @@ struct OptimizerOptions {
 
 struct OptimizerRoom {
     float* first;     // [weights]: momentum
-    float* second;    // [weights]: Adam's second moment
+    float* second;    // [weights]: Adam's second moment; no room for it with Muon
     double* powers;   // [2]: Adam's momenta to the power of the steps taken; 1 before the first
-    float* scratch;   // [3, weights of the largest matrix] and [2, squares of its smaller side]
+    float* scratch;   // Muon: [3, weights of the largest matrix] and [2, squares of its smaller side]
     float* sums;      // [64]: where lanes exchange parts of a sum
 };
 

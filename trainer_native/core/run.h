@@ -76,7 +76,7 @@ inline void lay_out_state(Arena& memory, RunMemory& m, const Options& o, int epi
     m.progress = memory.take<Progress>(1);
     m.weights = memory.take<float>(n.weights());
     m.update.optimizer.first = memory.take<float>(n.weights());
-    m.update.optimizer.second = memory.take<float>(n.weights());
+    m.update.optimizer.second = memory.take<float>(o.muon ? 0 : n.weights());
     m.update.optimizer.powers = memory.take<double>(2);
     m.order_rng = memory.take<Rng>(1);
     m.recent = memory.take<float>(episodes);
@@ -151,7 +151,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     for (float** at : {&u.sequence_weights, &u.chances, &u.passed}) *at = memory.take<float>(drawn_from);
     u.ratios = memory.take<float>(o.vtrace ? rows : 0);
     u.values = memory.take<float>(o.vtrace ? rows + o.envs : 0);
-    u.optimizer.scratch = memory.take<float>(optimizer_scratch(n));
+    u.optimizer.scratch = memory.take<float>(o.muon ? optimizer_scratch(n) : 0);
     u.optimizer.sums = memory.take<float>(Sum::size);
     m.evaluation = take_evaluation_room(memory, n, game.state_size, episodes);
     m.evaluated = memory.take<float>(episodes);
