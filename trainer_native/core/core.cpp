@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "run.h"
+#include "vector.h"
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -77,6 +78,7 @@ template <class LayOut> bool in_memory(LayOut lay_out_in) {
     lay_out_in(counting);
     Arena arena = {memory.of(counting.used)};
     if (!arena.base) return false;
+    open_field(arena.base, counting.used);
     lay_out_in(arena);
     return true;
 }

@@ -4,9 +4,13 @@
 // `for (int i = b.lane; i < n; i += b.lanes)`. On the CPU a block has one lane, known at compile time, so such a loop
 // is a plain one; on a GPU one training run is one thread block. What lanes exchange lives in memory, every lane reaches
 // every sync, and a function that writes what others read ends with one. A lane that works by itself is `alone()`.
-// Built with SWEEP_LANES_AS_THREADS, the lanes of a block are threads: how the code of a GPU is checked without one.
+// Built with SWEEP_LANES_AS_THREADS, the lanes of a block are threads: how the code of a GPU is checked without one. Built
+// with SWEEP_FENCES under an address sanitizer, what lies between two parts of a run's memory is out of bounds.
 #pragma once
 
+#ifdef SWEEP_FENCES
+#include <sanitizer/asan_interface.h>
+#endif
 #ifdef SWEEP_LANES_AS_THREADS
 #include <barrier>
 #include <thread>
@@ -25,6 +29,7 @@ using int64 = long long;
 #ifdef __CUDACC__
 
 #define SWEEP_FN __host__ __device__ __forceinline__
+#define SWEEP_NO_VECTORS   // for matmul.h: a lane has none of its own
 
 namespace sweep {
 
@@ -52,6 +57,7 @@ SWEEP_FN uint32 float_to_bits(float value) {
     union { float f; uint32 u; } x; x.f = value; return x.u;
 #endif
 }
+SWEEP_FN void copy_bytes(void* to, const void* from, decltype(sizeof(0)) bytes) { memcpy(to, from, bytes); }
 SWEEP_FN float fma(float a, float b, float c) { return fmaf(a, b, c); }
 SWEEP_FN float square_root(float x) { return sqrtf(x); }
 SWEEP_FN double square_root(double x) { return sqrt(x); }
@@ -105,6 +111,7 @@ template <class Work> void on_lanes(Work work) {
 
 SWEEP_FN float bits_to_float(uint32 bits) { return __builtin_bit_cast(float, bits); }
 SWEEP_FN uint32 float_to_bits(float value) { return __builtin_bit_cast(uint32, value); }
+SWEEP_FN void copy_bytes(void* to, const void* from, decltype(sizeof(0)) bytes) { __builtin_memcpy(to, from, bytes); }
 
 // a * b + c, rounded once where the processor can. Without FMA instructions (x86-64-v2) it is rounded twice: such a
 // build gives other weights than the rest, and says so in build_info().
@@ -136,6 +143,22 @@ SWEEP_FN uint64 ticks() {
 #endif
 
 namespace sweep {
+
+// Memory between fences holds NaN until it is written.
+#ifdef SWEEP_FENCES
+constexpr int fence_bytes = 64;
+inline void fence(char* from, decltype(sizeof(0)) bytes) { __asan_poison_memory_region(from, bytes); }
+inline bool is_fenced(const char* at) { return __asan_address_is_poisoned(at); }
+inline void open_field(char* from, decltype(sizeof(0)) bytes) {
+    __asan_unpoison_memory_region(from, bytes);
+    __builtin_memset(from, 0xFF, bytes);
+}
+#else
+constexpr int fence_bytes = 0;
+inline void fence(char*, decltype(sizeof(0))) {}
+SWEEP_FN constexpr bool is_fenced(const char*) { return false; }
+inline void open_field(char*, decltype(sizeof(0))) {}
+#endif
 
 SWEEP_FN float lowest(float a, float b) { return a < b ? a : b; }
 SWEEP_FN float highest(float a, float b) { return a > b ? a : b; }

@@ -4,7 +4,10 @@
 // rows are grouped shows in a result: a batch equals its rows, a scan equals its steps, bit for bit.
 #pragma once
 
+#include "device.h"
+#ifndef SWEEP_NO_VECTORS
 #include "vector.h"
+#endif
 
 namespace sweep {
 
@@ -12,6 +15,24 @@ namespace sweep {
 enum class Left { rows, columns };
 // Whether the result is written, or added to what stands there (and then the sum starts from it).
 enum class Result { written, added };
+
+#ifdef SWEEP_NO_VECTORS
+
+// As below: the same sums, one output after another.
+template <Left left = Left::rows, Result result = Result::written>
+inline void matmul(Block block, int rows, int columns, int terms, const float* a, long lda, const float* b, long ldb,
+                   float* c, long ldc) {
+    for (int i = block.lane; i < rows * columns; i += block.lanes) {
+        const int row = i / columns, column = i % columns;
+        float sum = result == Result::added ? c[row * ldc + column] : 0.0f;
+        for (int k = 0; k < terms; k++)
+            sum = fma(left == Left::rows ? a[row * lda + k] : a[k * lda + row], b[k * ldb + column], sum);
+        c[row * ldc + column] = sum;
+    }
+    block.sync();
+}
+
+#else
 
 // One block of `Rows` by `Vectors` registers: C[Rows, Vectors * width] from k terms.
 template <class V, int Rows, int Vectors, Left left, Result result>
@@ -137,6 +158,8 @@ inline void matmul(Block block, int rows, int columns, int terms, const float* a
                                              lda, b + k * ldb, ldb, c + i * ldc, ldc);
     block.sync();
 }
+
+#endif
 
 // to[columns, rows] = the transpose of from[rows, columns].
 inline void transpose(Block b, int rows, int columns, const float* from, long from_stride, float* to, long to_stride) {

@@ -15,7 +15,10 @@ struct Arena {
     template <class T> T* take(long count) {
         layout = mix(layout + (uint64(sizeof(T)) << 40) + uint64(count) + 1);
         T* at = base ? reinterpret_cast<T*>(base + used) : nullptr;
-        used += (size_t(count) * sizeof(T) + 63) & ~size_t(63);
+        const size_t bytes = size_t(count) * sizeof(T);
+        const size_t room = ((bytes + 63) & ~size_t(63)) + fence_bytes;
+        if (base) fence(base + used + bytes, room - bytes);
+        used += room;
         return at;
     }
 };
@@ -26,9 +29,9 @@ struct RecentReturns {
     int64* ended;    // episodes so far
     int size;
 
-    void add(float value) const { values[(*ended)++ % size] = value; }
-    bool full() const { return *ended >= size; }
-    float mean() const {
+    SWEEP_FN void add(float value) const { values[(*ended)++ % size] = value; }
+    SWEEP_FN bool full() const { return *ended >= size; }
+    SWEEP_FN float mean() const {
         const long count = full() ? size : long(*ended);
         float sums[Sum::size];
         return sum_of(alone(), values, count, sums) / float(count);

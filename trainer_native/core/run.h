@@ -166,7 +166,8 @@ enum Streams : uint64 { weights_stream = 1, order_stream = 2, evaluation_stream 
 // The state before the first env step.
 inline void begin_state(Block b, RunMemory& m, const Options& o, uint64 seed) {
     Player& p = m.player;
-    for (long i = b.lane; i < m.state_bytes; i += b.lanes) m.state[i] = 0;
+    for (long i = b.lane; i < m.state_bytes; i += b.lanes)
+        if (!is_fenced(m.state + i)) m.state[i] = 0;
     b.sync();
     if (b.lane == 0) {
         Rng rng = stream(seed, weights_stream);
@@ -218,7 +219,8 @@ inline void begin(Block b, RunMemory& m, const Options& o, uint64 seed) {
 
 // A whole state, from one place to another.
 inline void copy_state(Block b, const RunMemory& m, const char* __restrict from, char* __restrict to) {
-    for (long i = b.lane; i < m.state_bytes; i += b.lanes) to[i] = from[i];
+    for (long i = b.lane; i < m.state_bytes; i += b.lanes)
+        if (!is_fenced(from + i) && !is_fenced(to + i)) to[i] = from[i];
     b.sync();
 }
 

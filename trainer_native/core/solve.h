@@ -50,7 +50,7 @@ inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int st
 inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to) {
     if (from == to) return;
     const int size = p.game->state_size, state = p.shape.state();
-    __builtin_memcpy(e.games + long(to) * size, e.games + long(from) * size, size);
+    copy_bytes(e.games + long(to) * size, e.games + long(from) * size, size);
     e.game_rngs[to] = e.game_rngs[from];
     e.action_rngs[to] = e.action_rngs[from];
     e.keep[to] = e.keep[from];
@@ -59,7 +59,7 @@ inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to
     e.outcomes[to] = e.outcomes[from];
     for (int l = 0; l < p.shape.state_layers(); l++) {
         float* layer = e.states + long(l) * e.copies * state;
-        __builtin_memcpy(layer + long(to) * state, layer + long(from) * state, state * sizeof(float));
+        copy_bytes(layer + long(to) * state, layer + long(from) * state, state * sizeof(float));
     }
 }
 
