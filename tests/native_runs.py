@@ -1,4 +1,4 @@
-"""Short training runs through tests/native/run.cpp, which is built here for what the installed module is not built for."""
+"""Short training runs through tests/native/run.cpp, built here for what the installed module is not built for."""
 
 import os
 import subprocess
@@ -11,19 +11,27 @@ from trainer_native import config, environments, headers
 
 NATIVE = Path(__file__).parent / "native"
 GAMES = {"cartpole": "cartpole", "breakout": "breakout", "corridor": str(NATIVE / "corridor.h")}
-FLAGS = ["-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-DSWEEP_ISA=\"test\"", "-Wno-psabi"]
+FLAGS = ["-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi",
+         '-DSWEEP_ISA="test"']  # fmt: skip
 SMALL = {"envs": 12, "horizon": 10, "minibatches": 3, "epochs": 2}
-#: What is run, each with the defaults where silent: game, params. Extend it with whatever takes another way through the code.
+#: What is run, defaults where silent: game, params. Extend it with whatever takes another way through the code.
 RUNS = {
     "defaults": ("cartpole", {"envs": 32, "horizon": 16}),
     "wide": ("cartpole", {**SMALL, "epochs": 1, "hidden": 40, "layers": 2, "normalise_inputs": "none"}),
-    "more rows than a chunk": ("cartpole", {"envs": 72, "horizon": 7, "minibatches": 1, "hidden": 8, "entropy_coefficient": 0.1}),
+    "more rows than a chunk": ("cartpole", {"envs": 72, "horizon": 7, "minibatches": 1, "hidden": 8,
+                                            "entropy_coefficient": 0.1}),
     "breakout": ("breakout", {**SMALL, "hidden": 24, "horizon": 64}),
-    "breakout, moments, adam": ("breakout", {**SMALL, "normalise_inputs": "moments", "optimizer": "adam", "learning_rate": 1e-3}),
+    "breakout, moments, adam": ("breakout", {**SMALL, "normalise_inputs": "moments", "optimizer": "adam",
+                                             "learning_rate": 1e-3}),
     "truncated": ("corridor", {**SMALL, "horizon": 20, "hidden": 8}),
-    "truncated, three layers, v-trace": ("corridor", {**SMALL, "horizon": 20, "layers": 3, "vtrace": True, "rho_clip": 1.2}),
-    "priority, v-trace, no constant": ("cartpole", {**SMALL, "priority": 0.8, "vtrace": True, "constant_input": False}),
-    "value clip, annealed": ("cartpole", {**SMALL, "value_clip": 0.2, "anneal_steps": 500, "normalise_advantages": False}),
+    "truncated, v-trace": ("corridor", {**SMALL, "horizon": 20, "layers": 3, "vtrace": True, "rho_clip": 1.2}),
+    "lstm": ("corridor", {**SMALL, "cell": "lstm", "hidden": 16, "layers": 2, "biases": True}),
+    "mlp": ("cartpole", {**SMALL, "cell": "mlp", "separate_value": True, "biases": True, "initialisation": "orthogonal",
+                         "layers": 2}),
+    "mlp, relu": ("breakout", {**SMALL, "cell": "mlp", "activation": "relu", "hidden": 8, "layers": 3}),
+    "priority, v-trace": ("cartpole", {**SMALL, "priority": 0.8, "vtrace": True, "constant_input": False}),
+    "value clip, annealed": ("cartpole", {**SMALL, "value_clip": 0.2, "anneal_steps": 500,
+                                          "normalise_advantages": False}),
     "truncated, normalised rewards, schedules, half passes": ("corridor", {
         **SMALL, "horizon": 20, "normalise_rewards": True, "anneal_steps": 900, "anneal": "cosine", "clip_end": 0.5,
         "entropy_end": 0.0, "priority": 0.5, "replay_ratio": 1.4}),
@@ -66,22 +74,27 @@ def build(folder: Path, name: str, flags: list[str], compiler: list[str] | None 
         renamed = [f"-Dsweep=sweep_{game}", f"-Dsweep_environment={game}_environment"]
         compile(headers.glue(path, *fields), objects[-1], renamed)
     objects.append(folder / f"{name}.o")
-    compile((NATIVE / "run.cpp").read_text(), objects[-1], [f"-DSWEEP_GAMES={' '.join(f'X({game})' for game in GAMES)}"])
+    listed = " ".join(f"X({game})" for game in GAMES)
+    compile((NATIVE / "run.cpp").read_text(), objects[-1], [f"-DSWEEP_GAMES={listed}"])
     program = folder / name
-    linked = subprocess.run([*compiler, *flags, *map(str, objects), "-o", str(program), "-pthread"], capture_output=True,
-                            text=True, check=False)  # fmt: skip
+    linked = subprocess.run([*compiler, *flags, *map(str, objects), "-o", str(program), "-pthread"],
+                            capture_output=True, text=True, check=False)  # fmt: skip
     if linked.returncode:
         raise RuntimeError(linked.stderr[-2000:])
     return program
 
 
-def run(program: Path, names=tuple(RUNS), lanes: int = 1, before: tuple[str, ...] = (), **environment: str) -> dict[str, str]:
-    """What the driver says of each run: a hash of its weights, env steps, last mean return, ending."""
+def run(program: Path, names=tuple(RUNS), lanes=1, before: tuple[str, ...] = (), **environment: str) -> dict[str, str]:
+    """What the driver says of each run: a hash of its weights, env steps, last mean return, ending.
+
+    `before`: what runs the program (an emulator); `environment`: its variables.
+    """
     text = ""
     for name in names:
         _, params, steps = full(name)
-        given = {**params, "game": RUNS[name][0], "seed": SEED, "mean_return": RULE["mean_return"], "lanes": lanes,
-                 "episodes": RULE["episodes"], "greedy": RULE["policy"] == "greedy", "max_env_steps": steps}  # fmt: skip
+        given = {**params, "game": RUNS[name][0], "seed": SEED, "max_env_steps": steps, "lanes": lanes,
+                 "mean_return": RULE["mean_return"], "episodes": RULE["episodes"],
+                 "greedy": RULE["policy"] == "greedy"}  # fmt: skip
         text += "".join(f"{key} {value!r}\n".replace("'", "") for key, value in given.items()) + "\n"
     done = subprocess.run([*before, str(program)], input=text, capture_output=True, text=True, check=False,
                           env={**os.environ, **environment})  # fmt: skip
@@ -89,8 +102,11 @@ def run(program: Path, names=tuple(RUNS), lanes: int = 1, before: tuple[str, ...
     return dict(zip(names, done.stdout.splitlines(), strict=True))
 
 
-def hash_of(run: trainer_native.Run) -> str:
-    """The driver's hash, of a run of the installed module."""
+def of_module(name: str) -> str:
+    """The driver's hash, of the same run by the installed module."""
+    environment, params, steps = full(name)
+    run = trainer_native.train(environment, params, SEED, RULE, 1e9, steps)
+    assert (run.reason, run.env_steps) == ("env-step limit", steps)
     matrices = [value.ravel() for name, value in run.weights.items() if not name.startswith("input_")]
     floats = np.concatenate([*matrices, run.weights["input_scale"], run.weights["input_shift"]]).astype(np.float32)
     found = 0xCBF29CE484222325

@@ -1,4 +1,4 @@
-// Corridor: a walk between two walls that time cuts short. Every way an episode can end, in few env steps, and no Params.
+// Corridor: a walk between two walls that time cuts short: every way to end in few env steps, and no Params.
 #pragma once
 #include "environment.h"
 

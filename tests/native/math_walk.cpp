@@ -31,8 +31,9 @@ inline Exp exp_parts(double x) {
     x = within(x, -300.0, 300.0);
     const double shifted = fused(x, 0x1.71547652b82fep0, rounding), n = shifted - rounding;
     const double r = fused(n, -ln2_low, fused(n, -ln2_high, x));
-    const double p = polynomial(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
-                                1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 1.0 / 2.0);
+    const double p = polynomial(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
+                                1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0,
+                                1.0 / 6.0, 1.0 / 2.0);
     return {fused(p, r * r, r), double_of((bits_of(shifted) + 1023) << 52)};
 }
 inline double reference_exp(double x) {
@@ -51,8 +52,8 @@ inline double reference_log(double x) {   // of positive normal numbers
     const double n = double_of((((bits >> 52) ^ 0x800) & 0xFFF) | 0x4338000000000000ull) - (rounding + 0x800);
     const double m = double_of((bits & 0x000FFFFFFFFFFFFFull) + 0x3FE6A09E00000000ull);
     const double s = (m - 1.0) / (m + 1.0), square = s * s;
-    const double p = polynomial(square, 2.0 / 25.0, 2.0 / 23.0, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0,
-                                2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0);
+    const double p = polynomial(square, 2.0 / 25.0, 2.0 / 23.0, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0,
+                                2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0);
     return fused(n, ln2_high, fused(n, ln2_low, fused(p * square, s, 2.0 * s)));
 }
 inline double reference_quarter(double x, uint64 quarter) {

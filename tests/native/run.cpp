@@ -1,4 +1,4 @@
-// Short training runs without Python: for instruction sets, sanitizers and lanes that the installed module is not built for.
+// Short training runs without Python, for instruction sets, sanitizers and lanes that the module is not built for.
 //
 // Standard input: "name value" per line: every hyperparameter, and game, seed, mean_return, episodes, greedy,
 // max_env_steps, lanes; an empty line starts the run. Standard output, per run: a hash of the final weights and

@@ -115,7 +115,7 @@ def test_the_reference_of_the_walk_is_right(walker, floats, name):
 
 @pytest.mark.parametrize("name", PROMISES)
 def test_every_float(walker, fused, name):
-    """All 2^32 arguments: the errors are those of math.h's head, to their last digit, and every other promise is kept."""
+    """All 2^32 arguments: the errors are those of the head of math.h to their last digit, every promise is kept."""
     head = re.findall(rf"^//   {name} +(\d\.\d\d) ", (headers.CORE / "math.h").read_text(), re.MULTILINE)
     documented = [float(units) for units in head]
     stride = 1 if fused[1] else 4099  # without the instruction each fma is a function that takes 100 times as long
