@@ -23,7 +23,7 @@ struct LstmKept {
 };
 
 // The gates of step t, whose sums are complete: c, tanh(c) and h, and what the next step takes of h.
-SWEEP_FN void lstm_step(Block b, int t, int steps, int sequences, int hidden, float* __restrict gates,
+SWEEP_OWN void lstm_step(Block b, int t, int steps, int sequences, int hidden, float* __restrict gates,
                         const float* __restrict keep, const float* state, float* next, const LstmKept& kept, float* out) {
     if (hidden < 8) __builtin_unreachable();
     hidden &= ~7;
@@ -83,7 +83,7 @@ inline void lstm_forward(Block b, const LayerWeights& w, int steps, int sequence
 
 // Step t backwards: the gradients of its gates' sums take the place of the gates. carry: dh [sequences, H], as it came
 // through U from the step after, and dc [sequences, H].
-SWEEP_FN void lstm_step_backward(Block b, int t, int steps, int sequences, int hidden, float* __restrict gates,
+SWEEP_OWN void lstm_step_backward(Block b, int t, int steps, int sequences, int hidden, float* __restrict gates,
                                  const float* __restrict keep, const float* __restrict state, const LstmKept& kept,
                                  const float* __restrict gradient, float* __restrict carry) {
     if (hidden < 8) __builtin_unreachable();

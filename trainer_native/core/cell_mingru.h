@@ -13,7 +13,7 @@ namespace sweep {
 // One layer's recurrence over `steps`. gates [rows, 3H]: W x on entry; u, σ(f), σ(p) on return. keep [rows]: 0 where an
 // episode begins, else 1. state [sequences, H]: h before the first step. h [rows, H]: h after each step; may be `state`
 // itself where steps is 1. out [rows, H].
-SWEEP_FN void mingru_recurrence(Block b, int steps, int sequences, int hidden, float* __restrict gates,
+SWEEP_OWN void mingru_recurrence(Block b, int steps, int sequences, int hidden, float* __restrict gates,
                                 const float* __restrict x, const float* __restrict keep, const float* state, float* h,
                                 float* __restrict out) {
     if (hidden < 8) __builtin_unreachable();
@@ -48,7 +48,7 @@ SWEEP_FN void mingru_recurrence(Block b, int steps, int sequences, int hidden, f
 // Backwards through one layer's recurrence. gates: u, σ(f), σ(p) on entry; the gradients of W x on return.
 // gradient [rows, H]: that of `out` on entry; on return that part of the gradient of x which does not pass through W.
 // carry [sequences, H]: scratch. The gradient ends at the state the sequence started from.
-SWEEP_FN void mingru_recurrence_backward(Block b, int steps, int sequences, int hidden, float* __restrict gates,
+SWEEP_OWN void mingru_recurrence_backward(Block b, int steps, int sequences, int hidden, float* __restrict gates,
                                          const float* __restrict x, const float* __restrict keep,
                                          const float* __restrict state, const float* __restrict h,
                                          float* __restrict gradient, float* __restrict carry) {

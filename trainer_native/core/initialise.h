@@ -11,7 +11,7 @@
 namespace sweep {
 
 // A standard normal number (Box–Muller).
-SWEEP_FN float normal(Rng& rng) {
+inline float normal(Rng& rng) {
     const float size = square_root(-2.0f * log(1.0f - rng.uniform()));
     return size * cos(6.28318530718f * rng.uniform());
 }

@@ -7,6 +7,9 @@
 
 namespace sweep {
 
+// A loop with more constants than registers to spare is a function of its own: inlined into a larger one it keeps fewer.
+#define SWEEP_OWN inline __attribute__((noinline))
+
 // One layer's weights, or their transposes, or (LayerGradients) their gradients. What a layer has not is null.
 struct LayerWeights {
     const float *matrix, *recurrent, *bias;

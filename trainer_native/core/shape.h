@@ -80,7 +80,7 @@ struct Matrix {
 };
 
 // visit(matrix) for each, in order.
-template <class Visit> SWEEP_FN void each_matrix(const Shape& n, Visit visit) {
+template <class Visit> inline void each_matrix(const Shape& n, Visit visit) {
     const int h = n.hidden, gates = n.gates(), outputs = n.outputs();
     for (int k = 0; k < n.towers(); k++) {
         const long at = k * n.tower();
@@ -99,7 +99,7 @@ template <class Visit> SWEEP_FN void each_matrix(const Shape& n, Visit visit) {
 }
 
 // The number of trainable parameters.
-SWEEP_FN long parameters_of(const Shape& n) {
+inline long parameters_of(const Shape& n) {
     long count = 0;
     each_matrix(n, [&](const Matrix& m) { count += long(m.rows) * m.columns; });
     return count;
