@@ -102,9 +102,9 @@ _ALL = [
     H("priority_correction", "train", 0.5, "exponent of the weight that corrects prioritised draws; goes to 1 over "
       "anneal_steps, by as much as priority is of 1", 0, 1),
     # -- the loss ---------------------------------------------------------------------------------------
-    H("epochs", "train", 2, "passes over each rollout", 1, 16),
+    H("epochs", "train", 2, "passes over each rollout", 1, 64),
     H("replay_ratio", "train", 0.0, "passes over each rollout where not whole: gradient steps are this times minibatches, "
-      "rounded down; 0: epochs", 0, 16),
+      "rounded down; 0: epochs", 0, 64),
     H("minibatches", "train", 4, "gradient steps per epoch; divides envs (of transitions: envs times horizon)", 1, 256),
     H("minibatch_of", "train", "sequences", "what minibatches are drawn from: whole sequences of an environment, or single "
       "transitions, which a network with memory cannot learn from", choices=("sequences", "transitions")),
