@@ -324,7 +324,7 @@ void iterate(const Game* game, const void* params, const Options& o, unsigned lo
         const auto after_step = [&] {   // asked after each gradient step
             const int at = o.priority > 0.0f ? 0 : step % o.minibatches * count;
             copy(out.order, m.update.order + at, count);
-            copy(out.order_weights, m.update.sequence_weights, count);
+            if (o.priority > 0.0f) copy(out.order_weights, m.update.sequence_weights, count);
             unpad(n, m.weights, out.weights);
             out.weights += parameters_of(n);
             step++;

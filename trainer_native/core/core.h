@@ -90,7 +90,7 @@ struct Iterations {
     int* actions;
     float *log_probabilities, *values, *rewards, *ended, *keep, *first_states;
     int* order;             // [iterations, steps, sequences of a minibatch]: environments, or rows of a rollout (t · N + n)
-    float* order_weights;   // as order: the weights that correct a prioritised draw
+    float* order_weights;   // as order: the weights that correct a prioritised draw; else left as it is
     float* weights;         // [iterations, steps, parameters]: after each gradient step
     double* rewards_moments;   // [iterations, 3]: count, mean and variance of the discounted return, where normalised
 };

@@ -148,7 +148,8 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     for (float** at : {&y.log_probabilities, &y.values, &y.advantages, &y.returns, &u.row_ratios, &u.row_values})
         *at = memory.take<float>(minibatch_rows);
     u.order = memory.take<int>(drawn_from);
-    for (float** at : {&u.sequence_weights, &u.chances, &u.passed}) *at = memory.take<float>(drawn_from);
+    for (float** at : {&u.sequence_weights, &u.chances, &u.passed})
+        *at = memory.take<float>(o.priority > 0.0f ? drawn_from : 0);
     u.ratios = memory.take<float>(o.vtrace ? rows : 0);
     u.values = memory.take<float>(o.vtrace ? rows + o.envs : 0);
     u.optimizer.scratch = memory.take<float>(o.muon ? optimizer_scratch(n) : 0);

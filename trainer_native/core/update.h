@@ -32,7 +32,7 @@ struct UpdateRoom {
     float* row_values;
     float* observations;      // [sequences, stride]: the part's transitions, side by side for the products; else null
     int* order;               // [sequences to draw from]: environments, or transitions (t · N + n)
-    float* sequence_weights;  // [as order]: of each drawn sequence
+    float* sequence_weights;  // [as order]: of each drawn sequence (by priority, as the next two)
     float *chances, *passed;  // [as order]; passed: the sums of the chances so far
     float* ratios;            // [T, N]: importance ratios so far (V-trace)
     float* values;            // [T + 1, N]: values so far (V-trace)
