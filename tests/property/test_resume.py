@@ -25,6 +25,7 @@ OPTIONS = [
     {"priority": 0.8}, {"vtrace": True, "priority": 0.5, "layers": 2},
     {"anneal_steps": 10_000, "anneal": "cosine", "normalise_rewards": True, "replay_ratio": 1.3}, {"horizon": 5, "envs": 12},
     {"cell": "lstm", "layers": 2}, {"cell": "mlp", "biases": True, "separate_value": True},
+    {"normalise_rewards": True}, {"cell": "mlp", "minibatch_of": "transitions", "optimizer": "adam", "priority": 0.5},
 ]  # fmt: skip
 CASES = [(env, options) for env in ("cartpole", "breakout") for options in OPTIONS]
 NAMES = [env + "".join(f" {k}={v}" for k, v in options.items()) for env, options in CASES]
