@@ -219,7 +219,8 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
     const long stride = n.stride(), sequence = stride * steps;
     float* states[most_states];
     layer_pointers(n, r.states, envs, 0, states);
-    for (long i = b.lane; i < n.states(envs); i += b.lanes) r.first_states[i] = r.states[i];
+    const long state_floats = n.states(envs);
+    for (long i = b.lane; i < state_floats; i += b.lanes) r.first_states[i] = r.states[i];
     for (int i = b.lane; i < envs; i += b.lanes) r.keep[i] = r.keep[long(steps) * envs + i];
     b.sync();
     r.phases->mark(b, Phase::copying);

@@ -95,10 +95,15 @@ inline Seen gather_observations(Block b, const Rollout& r, const UpdateOptions& 
     return {room.observations, stride, stride, nullptr};
 }
 
+inline void clear(Block b, long count, float* x) {
+    for (long i = b.lane; i < count; i += b.lanes) x[i] = 0.0f;
+    b.sync();
+}
+
 // The gradient of the loss over sequences order[0 .. count − 1], whose targets are gathered. Gives the mean loss.
 inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o, const float* weights, const Rollout& r,
                                 const UpdateRoom& room, const int* order, int count, bool keep_ratios) {
-    for (long i = b.lane; i < n.weights(); i += b.lanes) room.gradients[i] = 0.0f;
+    clear(b, n.weights(), room.gradients);
     make_transposes(b, n, weights, room.transposes);
     r.phases->mark(b, Phase::backward);
     const long stride = n.stride(), sequence = stride * o.steps;
