@@ -1,8 +1,8 @@
 // Short training runs without Python, for instruction sets, sanitizers and lanes that the module is not built for.
 //
 // Standard input: "name value" per line: every hyperparameter, and game, seed, mean_return, episodes, greedy,
-// max_env_steps, lanes; an empty line starts the run. Standard output, per run: a hash of the final weights and
-// normaliser, the env steps, the last mean return, and how it ended.
+// max_env_steps, lanes; an empty line starts the run. Standard output, per run: a hash of the final weights, the
+// normaliser and what the policy then earns; the env steps, the last mean return, and how it ended.
 #include "core.cpp"
 
 #include <cstdio>
@@ -53,6 +53,18 @@ unsigned long long hash_of(const std::vector<float>& floats, unsigned long long 
     return hash;
 }
 
+// As another library may leave a thread: denormal numbers count as zero, and rounding is upwards.
+struct UnsettledFloats {
+#if defined(__SSE2__)
+    unsigned before = _mm_getcsr();
+    UnsettledFloats() { _mm_setcsr(before | 0xC040); }
+    ~UnsettledFloats() { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+    UnsettledFloats() { asm volatile("msr fpcr, %0" : : "r"(0x1400000ul)); }
+    ~UnsettledFloats() { asm volatile("msr fpcr, %0" : : "r"(0ul)); }
+#endif
+};
+
 void run(const Given& given) {
     const Game* game = game_of(given.word("game"));
     const sweep_core::Core& core = *core_of_sweep();
@@ -66,6 +78,7 @@ void run(const Given& given) {
 #ifdef SWEEP_LANES_AS_THREADS
     sweep::lanes_of_a_block = int(given.integer("lanes"));
 #endif
+    [[maybe_unused]] const UnsettledFloats unsettled;
     // In two parts, the second going on from the state of the first.
     std::vector<char> half(core.sizes(game, o, rule.episodes).state);
     const auto train = [&](long long max_env_steps, sweep_core::States states) {
@@ -75,7 +88,12 @@ void run(const Given& given) {
     const long long max_env_steps = given.integer("max_env_steps");
     train(max_env_steps / 2 + 1, {nullptr, half.data()});
     if (r.ending == sweep_core::Ending::step_limit) train(max_env_steps, {half.data(), nullptr});
-    const unsigned long long hash = hash_of(normaliser, hash_of(weights, 0xCBF29CE484222325ull));
+    // What the final policy then earns, the likeliest action always taken.
+    std::vector<double> returns(3);
+    core.evaluate(game, table(game).default_params, o, weights.data(), normaliser.data(), 1, int(returns.size()), 1,
+                  control, returns.data());
+    const std::vector<float> earned(returns.begin(), returns.end());
+    const unsigned long long hash = hash_of(earned, hash_of(normaliser, hash_of(weights, 0xCBF29CE484222325ull)));
     std::printf("%016llx %lld %.9g %d\n", hash, r.env_steps, r.mean_return, int(r.ending));
     std::fflush(stdout);
 }

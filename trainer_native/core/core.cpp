@@ -35,6 +35,13 @@ struct PlainFloats {
     unsigned before = _mm_getcsr();
     PlainFloats() { _mm_setcsr(0x1F80); }
     ~PlainFloats() { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+    unsigned long before;
+    PlainFloats() {
+        asm volatile("mrs %0, fpcr" : "=r"(before));
+        asm volatile("msr fpcr, %0" : : "r"(0ul));
+    }
+    ~PlainFloats() { asm volatile("msr fpcr, %0" : : "r"(before)); }
 #endif
 };
 
