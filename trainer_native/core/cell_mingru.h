@@ -69,16 +69,16 @@ SWEEP_OWN void mingru_recurrence_backward(Block b, int steps, int sequences, int
             float* __restrict g = gradient + row * hidden;
             float* __restrict c = carry + long(s) * hidden;
             const float kept = keep[row];
-#pragma GCC ivdep
-            for (int j = 0; j < hidden; j++) {
-                const float forget = f[j], highway = p[j], old = previous[j] * kept, dy = g[j];
-                const float dh = fma(dy, highway, c[j]);
-                const float du = dh * forget;
-                p[j] = dy * (now[j] - in[j]) * (highway * (1.0f - highway));
-                f[j] = dh * (u[j] - old) * (forget * (1.0f - forget));
-                u[j] = du;
-                c[j] = (dh - du) * kept;
-                g[j] = dy * (1.0f - highway);
+            for (int j = 0; j < hidden; j += width<narrow>) {
+                const narrow forget = load<narrow>(f + j), highway = load<narrow>(p + j), dy = load<narrow>(g + j);
+                const narrow old = load<narrow>(previous + j) * kept;
+                const narrow dh = fma(dy, highway, load<narrow>(c + j));
+                const narrow du = dh * forget;
+                store(p + j, dy * (load<narrow>(now + j) - load<narrow>(in + j)) * (highway * (1.0f - highway)));
+                store(f + j, dh * (load<narrow>(u + j) - old) * (forget * (1.0f - forget)));
+                store(u + j, du);
+                store(c + j, (dh - du) * kept);
+                store(g + j, dy * (1.0f - highway));
             }
         }
         b.sync();

@@ -155,6 +155,7 @@ long long run_evaluation(const Game* game, const void* params, const Options& o,
         }))
         return -2;
     const int size = p.game->observation_size;
+    set_normaliser_by_bounds(alone(), p, false);
     for (int i = 0; i < size; i++) {
         p.normaliser.scale[i] = normaliser[i];
         p.normaliser.shift[i] = normaliser[size + i];

@@ -22,41 +22,49 @@ struct Columns {
     SWEEP_FN float log_probability(int action, int row) const { return (logit[action][row] - largest[row]) - log_sum[row]; }
 };
 
-// `count` rows (at most 64) of logits [count, stride] into columns; rows beyond are zero.
+// `count` rows (at most 64) of logits [count, stride] into columns; rows beyond, up to a multiple of 8, are zero.
 inline void read_columns(Block b, int count, int actions, const float* __restrict logits, int stride, Columns& c) {
-    for (int i = b.lane; i < count; i += b.lanes)
-        for (int a = 0; a <= actions; a++) c.logit[a][i] = logits[long(i) * stride + a];
-    if (count < chunk_rows)
+    const auto transpose = [&](long row) {
         for (int a = 0; a <= actions; a++)
-            for (int i = b.lane; i < chunk_rows; i += b.lanes)
+            for (int i = b.lane; i < count; i += b.lanes) c.logit[a][i] = logits[i * row + a];
+    };
+    if (stride == 8)   // known at compile time
+        transpose(8);
+    else
+        transpose(stride);
+    const int columns = padded(count) & ~7;
+    if (count < columns)
+        for (int a = 0; a <= actions; a++)
+            for (int i = b.lane; i < columns; i += b.lanes)
                 if (i >= count) c.logit[a][i] = 0.0f;
-    for (int i = b.lane; i < chunk_rows; i += b.lanes) {
+    for (int i = b.lane; i < columns; i += b.lanes) {
         c.largest[i] = c.logit[0][i];
         c.sum[i] = 0.0f;
     }
     for (int a = 1; a < actions; a++)
-        for (int i = b.lane; i < chunk_rows; i += b.lanes) c.largest[i] = highest(c.largest[i], c.logit[a][i]);
+        for (int i = b.lane; i < columns; i += b.lanes) c.largest[i] = highest(c.largest[i], c.logit[a][i]);
     for (int a = 0; a < actions; a++)
-        for (int i = b.lane; i < chunk_rows; i += b.lanes) {
+        for (int i = b.lane; i < columns; i += b.lanes) {
             const float e = exp(c.logit[a][i] - c.largest[i]);
             c.weight[a][i] = e;
             c.sum[i] += e;
         }
-    for (int i = b.lane; i < chunk_rows; i += b.lanes) c.log_sum[i] = log(c.sum[i]);
+    for (int i = b.lane; i < columns; i += b.lanes) c.log_sum[i] = log(c.sum[i]);
 }
 
 // What the network makes of raw observations: (x − middle) / half-range · √3 for quantities, flags as they are.
 struct Normaliser {
-    float* scale;      // [observation]
-    float* shift;      // [observation]
-    int first, last;   // the inputs outside first .. last − 1 pass unchanged
+    float* scale;      // [observation, padded]; 1 where an input passes unchanged, and in the padding
+    float* shift;      // [observation, padded]
+    int first, last;   // the inputs outside first .. last − 1, both multiples of 8, pass unchanged
     float limit;       // what is standardised is clipped to ± this; 0: not at all
 };
 
 inline void normalise(Block b, const Normaliser& n, float* observations, long stride, int rows) {
     for (int r = b.lane; r < rows; r += b.lanes) {
         float* __restrict x = observations + r * stride;
-        for (int i = n.first; i < n.last; i++) x[i] = fma(x[i], n.scale[i], n.shift[i]);
+        for (int i = n.first; i < n.last; i += width<narrow>)
+            store(x + i, fma(load<narrow>(x + i), load<narrow>(n.scale + i), load<narrow>(n.shift + i)));
         if (n.limit > 0.0f)
             for (int i = n.first; i < n.last; i++)
                 x[i] = n.scale[i] == 1.0f && n.shift[i] == 0.0f ? x[i] : clamp(x[i], -n.limit, n.limit);
@@ -77,32 +85,32 @@ inline void choose(Block b, const Shape& n, int rows, const float* logits, bool 
                    float* log_probabilities, float* values) {
     Columns c;
     for (int start = 0; start < rows; start += chunk_rows) {
-        const int count = rows - start < chunk_rows ? rows - start : chunk_rows;
+        const int count = rows - start < chunk_rows ? rows - start : chunk_rows, columns = padded(count) & ~7;
         read_columns(b, count, n.actions, logits + long(start) * n.outputs(), n.outputs(), c);
         int chosen[chunk_rows];
         float chosen_logit[chunk_rows];
         if (greedy) {
-            for (int i = b.lane; i < chunk_rows; i += b.lanes) chosen[i] = 0;
+            for (int i = b.lane; i < columns; i += b.lanes) chosen[i] = 0;
             for (int a = n.actions - 1; a >= 0; a--)
-                for (int i = b.lane; i < chunk_rows; i += b.lanes) chosen[i] = c.logit[a][i] == c.largest[i] ? a : chosen[i];
+                for (int i = b.lane; i < columns; i += b.lanes) chosen[i] = c.logit[a][i] == c.largest[i] ? a : chosen[i];
         } else {
             float threshold[chunk_rows], passed[chunk_rows];
-            for (int i = b.lane; i < chunk_rows; i += b.lanes) {
+            for (int i = b.lane; i < columns; i += b.lanes) {
                 chosen[i] = 0;
                 threshold[i] = passed[i] = 0.0f;
             }
             for (int i = b.lane; i < count; i += b.lanes) threshold[i] = rngs[start + i].uniform() * c.sum[i];
             for (int a = 0; a < n.actions - 1; a++)
-                for (int i = b.lane; i < chunk_rows; i += b.lanes) {
+                for (int i = b.lane; i < columns; i += b.lanes) {
                     passed[i] += c.weight[a][i];
                     chosen[i] += threshold[i] >= passed[i] ? 1 : 0;
                 }
         }
         for (int i = b.lane; i < count; i += b.lanes) actions[start + i] = chosen[i];
         if (!log_probabilities) continue;
-        for (int i = b.lane; i < chunk_rows; i += b.lanes) chosen_logit[i] = c.log_probability(0, i);
+        for (int i = b.lane; i < columns; i += b.lanes) chosen_logit[i] = c.log_probability(0, i);
         for (int a = 1; a < n.actions; a++)
-            for (int i = b.lane; i < chunk_rows; i += b.lanes)
+            for (int i = b.lane; i < columns; i += b.lanes)
                 chosen_logit[i] = chosen[i] == a ? c.log_probability(a, i) : chosen_logit[i];
         for (int i = b.lane; i < count; i += b.lanes) {
             log_probabilities[start + i] = chosen_logit[i];

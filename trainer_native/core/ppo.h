@@ -104,11 +104,15 @@ inline void loss_gradient(Block b, const Shape& n, const LossOptions& o, int row
                 const float chosen_here = action[i] == a ? 1.0f : 0.0f;
                 c.weight[a][i] = fma(slope[i], chosen_here - p, entropy_share * p * (c.logit[a][i] + entropy[i]));
             }
-        for (int i = b.lane; i < count; i += b.lanes) {
-            float* row = block + long(i) * n.outputs();
-            for (int a = 0; a < n.actions; a++) row[a] = c.weight[a][i];
-            row[n.actions] = value_slope[i];
-        }
+        const auto write = [&](long stride) {
+            for (int a = 0; a < n.actions; a++)
+                for (int i = b.lane; i < count; i += b.lanes) block[i * stride + a] = c.weight[a][i];
+            for (int i = b.lane; i < count; i += b.lanes) block[i * stride + n.actions] = value_slope[i];
+        };
+        if (n.outputs() == 8)   // known at compile time
+            write(8);
+        else
+            write(n.outputs());
         if (y.ratios)
             for (int i = b.lane; i < count; i += b.lanes) {
                 y.ratios[start + i] = ratio[i];

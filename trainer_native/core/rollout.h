@@ -91,8 +91,9 @@ struct Player {
 };
 
 inline void set_normaliser_by_bounds(Block b, const Player& p, bool by_bounds) {
-    for (int i = b.lane; i < p.game->observation_size; i += b.lanes) {
-        const Input in = p.game->inputs[i];
+    const int size = p.game->observation_size;
+    for (int i = b.lane; i < padded(size); i += b.lanes) {
+        const Input in = i < size ? p.game->inputs[i] : flag();
         const float half = 0.5f * (in.high - in.low), middle = 0.5f * (in.high + in.low);
         const bool bounded = by_bounds && !in.is_flag && half < 1e30f;
         // A quantity that cannot vary is 0; one without bounds passes.
@@ -106,8 +107,8 @@ inline void find_normalised_span(Player& p) {
     p.normaliser.first = p.normaliser.last = 0;
     for (int i = p.game->observation_size - 1; i >= 0; i--)
         if (p.normaliser.scale[i] != 1.0f || p.normaliser.shift[i] != 0.0f) {
-            p.normaliser.first = i;
-            if (p.normaliser.last == 0) p.normaliser.last = i + 1;
+            p.normaliser.first = i & ~7;
+            if (p.normaliser.last == 0) p.normaliser.last = padded(i + 1);
         }
 }
 

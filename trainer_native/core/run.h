@@ -56,8 +56,8 @@ inline Shape shape_of(const EnvironmentTable& game, const Options& o) {
 inline void take_normaliser(Arena& memory, Player& p, bool by_moments) {
     const int size = p.game->observation_size;
     p.normaliser = {};
-    p.normaliser.scale = memory.take<float>(size);
-    p.normaliser.shift = memory.take<float>(size);
+    p.normaliser.scale = memory.take<float>(padded(size));
+    p.normaliser.shift = memory.take<float>(padded(size));
     p.moments = {};
     if (!by_moments) return;
     p.normaliser.limit = 5.0f;
