@@ -43,6 +43,7 @@ SWEEP_FN void matmul_block(int terms, const float* a, long lda, const float* b, 
 #pragma GCC unroll 4
         for (int j = 0; j < Vectors; j++)
             sum[i][j] = result == Result::added ? load<V>(c + i * ldc + j * width<V>) : V{};
+#pragma GCC unroll 4
     for (int k = 0; k < terms; k++) {
         V row[Vectors];
 #pragma GCC unroll 4
