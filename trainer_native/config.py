@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 #: Changes whenever the same (environment, params, seed) would end with other weights.
-SEMANTICS = 1
+SEMANTICS = 2
 
 
 class ConfigError(ValueError):

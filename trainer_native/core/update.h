@@ -119,11 +119,13 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
         a.rows = rows;
         float* states[most_states];
         layer_pointers(n, room.states, sequences, 0, states);
-        for (int s = 0; s < sequences; s++)
-            for (int l = 0; l < n.state_layers(); l++)
-                for (int j = b.lane; j < n.state(); j += b.lanes)
-                    states[l][long(s) * n.state() + j] =
-                        r.first_states[(long(l) * o.envs + order[start + s]) * n.state() + j];
+        const int layers = n.state_layers(), size = n.state();
+        for (int l = 0; l < layers; l++)
+            for (int s = 0; s < sequences; s++) {
+                const float* __restrict from = r.first_states + (long(l) * o.envs + order[start + s]) * size;
+                float* __restrict to = states[l] + long(s) * size;
+                for (int j = b.lane; j < size; j += b.lanes) to[j] = from[j];
+            }
         b.sync();
         network_forward(b, n, weights, o.steps, sequences, seen, room.keep + row, states, nullptr, a);
         r.phases->mark(b, Phase::forward);
