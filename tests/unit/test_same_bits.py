@@ -64,6 +64,8 @@ def test_lanes(expected, folder):
     program = native_runs.build(folder, "lanes", ["-O1", *best, "-DSWEEP_LANES_AS_THREADS", "-DSWEEP_NO_VECTORS"])
     for lanes in (1, 2, 3, 4):
         assert hashes(native_runs.run(program, lanes=lanes)) == expected, lanes
+    few = ("truncated, v-trace", "lstm")  # more lanes than environments
+    assert hashes(native_runs.run(program, few, lanes=17)) == {name: expected[name] for name in few}
 
 
 def test_a_build_without_fused_multiply_add_says_so(expected, monkeypatch, tmp_path):
