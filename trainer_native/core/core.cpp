@@ -182,7 +182,11 @@ double peak_flops() {
     }
     const double seconds = cpu_seconds() - start;
     volatile float kept = 0.0f;
-    for (const wide& s : sum) kept = kept + s[0];
+    float parts[width<wide>];
+    for (const wide& s : sum) {
+        store(parts, s);
+        kept = kept + parts[0];
+    }
     return double(rounds) * sums * width<wide> * 2 / seconds;
 }
 

@@ -29,7 +29,7 @@ using int64 = long long;
 #ifdef __CUDACC__
 
 #define SWEEP_FN __host__ __device__ __forceinline__
-#define SWEEP_NO_VECTORS   // for matmul.h: a lane has none of its own
+#define SWEEP_NO_VECTORS   // for vector.h and matmul.h: a lane has none of its own
 
 namespace sweep {
 

@@ -4,10 +4,7 @@
 // rows are grouped shows in a result: a batch equals its rows, a scan equals its steps, bit for bit.
 #pragma once
 
-#include "device.h"
-#ifndef SWEEP_NO_VECTORS
 #include "vector.h"
-#endif
 
 namespace sweep {
 

@@ -5,7 +5,8 @@
 
 #include "device.h"
 
-#if defined(__AVX__) || defined(__SSE2__)
+#if defined(SWEEP_NO_VECTORS)
+#elif defined(__AVX__) || defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
@@ -13,19 +14,25 @@
 
 namespace sweep {
 
-typedef float vec4 __attribute__((vector_size(16)));
-typedef float vec8 __attribute__((vector_size(32)));
-typedef float vec16 __attribute__((vector_size(64)));
-
 template <class V> constexpr int width = sizeof(V) / sizeof(float);
 
 template <class V> SWEEP_FN V load(const float* from) {
     V value;
-    __builtin_memcpy(&value, from, sizeof(V));
+    copy_bytes(&value, from, sizeof(V));
     return value;
 }
-template <class V> SWEEP_FN void store(float* to, V value) { __builtin_memcpy(to, &value, sizeof(V)); }
+template <class V> SWEEP_FN void store(float* to, V value) { copy_bytes(to, &value, sizeof(V)); }
 template <class V> SWEEP_FN V broadcast(float x) { return x - V{}; }
+
+#ifdef SWEEP_NO_VECTORS
+// One float stands for a vector.
+using narrow = float;
+using wide = float;
+constexpr int registers = 16;
+#else
+typedef float vec4 __attribute__((vector_size(16)));
+typedef float vec8 __attribute__((vector_size(32)));
+typedef float vec16 __attribute__((vector_size(64)));
 
 // a * b + c per element: the same rounding as sweep::fma, so that vector width never shows in a result.
 #if defined(__AVX512F__)
@@ -58,6 +65,7 @@ using wide = narrow;
 constexpr int registers = 32;
 #else
 constexpr int registers = 16;
+#endif
 #endif
 #endif
 
