@@ -72,7 +72,7 @@ inline void lstm_forward(Block b, const LayerWeights& w, int steps, int sequence
     const LstmKept kept = LstmKept::in(room, rows, hidden);
     for (int s = b.lane; s < sequences; s += b.lanes)
         for (int j = 0; j < hidden; j++) kept.before[long(s) * hidden + j] = state[2L * s * hidden + j] * keep[s];
-    product(b, rows, width, hidden, x, hidden, w.matrix, width, w.bias, gates, width);
+    product(b, rows, width, hidden, x, hidden, w.matrix, w.biased, gates, width);
     for (int t = 0; t < steps; t++) {
         const long first = long(t) * sequences;
         matmul<Left::rows, Result::added>(b, sequences, width, hidden, kept.before + first * hidden, hidden, w.recurrent,

@@ -89,7 +89,7 @@ SWEEP_OWN void mingru_recurrence_backward(Block b, int steps, int sequences, int
 // be `state` itself, is h after the last, or null.
 inline void mingru_forward(Block b, const LayerWeights& w, int steps, int sequences, int hidden, const float* x,
                            const float* keep, const float* state, float* next, float* gates, float* h, float* out) {
-    product(b, steps * sequences, 3 * hidden, hidden, x, hidden, w.matrix, 3 * hidden, w.bias, gates, 3 * hidden);
+    product(b, steps * sequences, 3 * hidden, hidden, x, hidden, w.matrix, w.biased, gates, 3 * hidden);
     mingru_recurrence(b, steps, sequences, hidden, gates, x, keep, state, next && steps == 1 ? next : h, out);
     if (!next || steps == 1) return;
     const float* last = h + long(steps - 1) * sequences * hidden;

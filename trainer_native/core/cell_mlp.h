@@ -23,7 +23,7 @@ inline void activate_backward(Block b, bool relu, long count, const float* __res
 }
 
 inline void mlp_forward(Block b, const LayerWeights& w, bool relu, int rows, int hidden, const float* x, float* out) {
-    product(b, rows, hidden, hidden, x, hidden, w.matrix, hidden, w.bias, out, hidden);
+    product(b, rows, hidden, hidden, x, hidden, w.matrix, w.biased, out, hidden);
     activate(b, relu, long(rows) * hidden, out);
 }
 

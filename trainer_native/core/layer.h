@@ -12,26 +12,24 @@ namespace sweep {
 
 // One layer's weights, or their transposes, or (LayerGradients) their gradients. What a layer has not is null.
 struct LayerWeights {
-    const float *matrix, *recurrent, *bias;
+    const float *matrix, *recurrent;
+    bool biased;
 };
 struct LayerGradients {
     float *matrix, *recurrent, *bias;
 };
 
-// C[rows, columns] = A · W, plus the bias where there is one: the sum of each output starts from it.
-inline void product(Block b, int rows, int columns, int terms, const float* a, long lda, const float* w, long ldw,
-                    const float* bias, float* c, long ldc) {
-    if (!bias) return matmul(b, rows, columns, terms, a, lda, w, ldw, c, ldc);
-    for (int i = b.lane; i < rows; i += b.lanes) {
-        float* __restrict row = c + i * ldc;
-        for (int j = 0; j < columns; j++) row[j] = bias[j];
-    }
-    b.sync();
-    matmul<Left::rows, Result::added>(b, rows, columns, terms, a, lda, w, ldw, c, ldc);
+// C[rows, columns] = A · W, plus the bias where there is one: the row above W, with which the sum of each output starts.
+inline void product(Block b, int rows, int columns, int terms, const float* a, long lda, const float* w, bool biased,
+                    float* c, long ldc) {
+    if (biased)
+        matmul<Left::rows, Result::biased>(b, rows, columns, terms, a, lda, w, columns, c, ldc);
+    else
+        matmul(b, rows, columns, terms, a, lda, w, columns, c, ldc);
 }
 
 // Adds the sums of the columns of `from` [rows, columns], each in order of the rows, to `to`.
-inline void add_column_sums(Block b, int rows, int columns, const float* __restrict from, long stride, float* __restrict to) {
+SWEEP_OWN void add_column_sums(Block b, int rows, int columns, const float* __restrict from, long stride, float* __restrict to) {
     for (int i = 0; i < rows; i++)
         for (int j = b.lane; j < columns; j += b.lanes) to[j] += from[i * stride + j];
     b.sync();

@@ -10,8 +10,8 @@ namespace sweep {
 
 // How a product reads its left matrix: rows as they lie, or columns (the transposed matrix, without transposing it).
 enum class Left { rows, columns };
-// Whether the result is written, or added to what stands there (and then the sum starts from it).
-enum class Result { written, added };
+// Where the sum of an output starts: at 0; at the row above the right matrix, its bias; at what stands in the result.
+enum class Result { written, biased, added };
 
 #ifdef SWEEP_NO_VECTORS
 
@@ -21,7 +21,7 @@ inline void matmul(Block block, int rows, int columns, int terms, const float* a
                    float* c, long ldc) {
     for (int i = block.lane; i < rows * columns; i += block.lanes) {
         const int row = i / columns, column = i % columns;
-        float sum = result == Result::added ? c[row * ldc + column] : 0.0f;
+        float sum = result == Result::added ? c[row * ldc + column] : result == Result::biased ? b[column - ldb] : 0.0f;
         for (int k = 0; k < terms; k++)
             sum = fma(left == Left::rows ? a[row * lda + k] : a[k * lda + row], b[k * ldb + column], sum);
         c[row * ldc + column] = sum;
@@ -39,7 +39,9 @@ SWEEP_FN void matmul_block(int terms, const float* a, long lda, const float* b, 
     for (int i = 0; i < Rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < Vectors; j++)
-            sum[i][j] = result == Result::added ? load<V>(c + i * ldc + j * width<V>) : V{};
+            sum[i][j] = result == Result::added    ? load<V>(c + i * ldc + j * width<V>)
+                        : result == Result::biased ? load<V>(b - ldb + j * width<V>)
+                                                   : V{};
 #pragma GCC unroll 4
     for (int k = 0; k < terms; k++) {
         V row[Vectors];
@@ -95,8 +97,9 @@ inline void matmul_columns(int rows, int terms, const float* a, long lda, const 
         matmul_panel<V, block_rows(Vectors, left), Vectors, left, result>(rows, terms, a, lda, b, ldb, c, ldc);
         return;
     }
-    alignas(64) float panel[most_terms * columns];
-    for (int k = 0; k < terms; k++)
+    alignas(64) float room[(most_terms + 1) * columns];
+    float* panel = room + columns;
+    for (int k = result == Result::biased ? -1 : 0; k < terms; k++)
 #pragma GCC unroll 4
         for (int j = 0; j < Vectors; j++)
             store(panel + k * columns + j * width<V>, load<V>(b + k * ldb + j * width<V>));

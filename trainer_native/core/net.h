@@ -28,7 +28,7 @@ template <class Visit> SWEEP_FN void each_stretch(const Seen& seen, int steps, i
 
 SWEEP_FN LayerWeights layer_weights(const Shape& n, const float* tower, int l) {
     const float* w = tower + n.layer(l);
-    return {w, n.cell == Cell::lstm ? w + n.recurrent() : nullptr, n.biases ? w + n.layer_bias() : nullptr};
+    return {w, n.cell == Cell::lstm ? w + n.recurrent() : nullptr, n.biases};
 }
 
 // The logits and values of steps · sequences rows, in a.logits. states: one pointer per tower and layer, the state before
@@ -36,20 +36,11 @@ SWEEP_FN LayerWeights layer_weights(const Shape& n, const float* tower, int l) {
 inline void network_forward(Block b, const Shape& n, const float* weights, int steps, int sequences, const Seen& seen,
                             const float* keep, float* const* states, float* const* next, const Activations& a) {
     const int rows = steps * sequences, hidden = n.hidden, outputs = n.outputs();
-    if (n.biases) {
-        for (int i = b.lane; i < rows; i += b.lanes)
-            for (int j = 0; j < outputs; j++) {
-                const float* bias = weights + n.decoder_bias();
-                a.logits[long(i) * outputs + j] = n.separate && j == n.actions ? bias[n.tower() + j] : bias[j];
-            }
-        b.sync();
-    }
     for (int k = 0; k < n.towers(); k++) {
         const float* tower = weights + k * n.tower();
         float* x = a.x_of(n, k, 0);
-        const float* bias = n.biases ? tower + n.encoder_bias() : nullptr;
         each_stretch(seen, steps, sequences, [&](const float* from, long stride, int count, long first, long between) {
-            product(b, count, hidden, n.inputs, from, stride, tower + n.encoder(), hidden, bias, x + first * hidden,
+            product(b, count, hidden, n.inputs, from, stride, tower + n.encoder(), n.biases, x + first * hidden,
                     between * hidden);
         });
         if (n.cell == Cell::mlp) activate(b, n.relu, long(rows) * hidden, x);
@@ -67,12 +58,18 @@ inline void network_forward(Block b, const Shape& n, const float* weights, int s
                 mlp_forward(b, w, n.relu, rows, hidden, x, out);
             x = out;
         }
-        // The second tower fills a column that the first leaves at its start.
-        if (k > 0 || n.biases)
-            matmul<Left::rows, Result::added>(b, rows, outputs, hidden, x, hidden, tower + n.decoder(), outputs, a.logits,
-                                              outputs);
-        else
-            matmul(b, rows, outputs, hidden, x, hidden, tower + n.decoder(), outputs, a.logits, outputs);
+        if (k == 0) {
+            product(b, rows, outputs, hidden, x, hidden, tower + n.decoder(), n.biases, a.logits, outputs);
+            continue;
+        }
+        // The second tower fills a column that the first leaves at 0.
+        if (n.biases) {
+            for (int i = b.lane; i < rows; i += b.lanes)
+                a.logits[long(i) * outputs + n.actions] = tower[n.decoder() - outputs + n.actions];
+            b.sync();
+        }
+        matmul<Left::rows, Result::added>(b, rows, outputs, hidden, x, hidden, tower + n.decoder(), outputs, a.logits,
+                                          outputs);
     }
 }
 
@@ -100,7 +97,7 @@ inline void network_backward(Block b, const Shape& n, const float* transposes, i
         const int inner = n.inner(), first = n.first_output(k);
         float* top = a.x_of(n, k, inner);
         weight_gradient(b, hidden, outputs, rows, top, hidden, a.logits, outputs, gradients + n.decoder(),
-                        n.biases ? gradients + n.decoder_bias() : nullptr);
+                        n.biases ? gradients + n.decoder() - outputs : nullptr);
         // The gradient goes down in the place of what left the last layer; an MLP still needs that.
         float* gradient = n.cell == Cell::mlp ? a.gates_of(n, k, 0) : top;
         matmul(b, rows, hidden, n.output_count(k), a.logits + first, outputs,
@@ -109,8 +106,8 @@ inline void network_backward(Block b, const Shape& n, const float* transposes, i
             float* g = gradients + n.layer(l);
             const float* w = transposes + n.transposed_layer(l);
             const LayerGradients to = {g, n.cell == Cell::lstm ? g + n.recurrent() : nullptr,
-                                       n.biases ? g + n.layer_bias() : nullptr};
-            const LayerWeights transposed = {w, n.cell == Cell::lstm ? w + n.recurrent() : nullptr, nullptr};
+                                       n.biases ? g - n.gates() : nullptr};
+            const LayerWeights transposed = {w, n.cell == Cell::lstm ? w + n.recurrent() : nullptr, false};
             const float* x = a.x_of(n, k, l);
             if (n.cell == Cell::mingru)
                 mingru_backward(b, transposed, to, steps, sequences, hidden, x, keep, states[k * inner + l],
@@ -129,7 +126,7 @@ inline void network_backward(Block b, const Shape& n, const float* transposes, i
             matmul<Left::columns, Result::added>(b, n.stride(), hidden, count, from, stride, gradient + row * hidden,
                                                  between * hidden, gradients + n.encoder(), hidden);
         });
-        if (n.biases) add_column_sums(b, rows, hidden, gradient, hidden, gradients + n.encoder_bias());
+        if (n.biases) add_column_sums(b, rows, hidden, gradient, hidden, gradients + n.encoder() - hidden);
     }
 }
 

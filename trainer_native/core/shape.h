@@ -41,22 +41,20 @@ struct Shape {
     SWEEP_FN int state_layers() const { return state() > 0 ? towers() * inner() : 0; }
     SWEEP_FN long states(long copies) const { return copies * state() * state_layers(); }
 
-    // Where the weights lie, from the start of a tower, each matrix [in, out] and its bias after it.
-    SWEEP_FN long encoder() const { return 0; }                                                 // [stride, H]
-    SWEEP_FN long encoder_bias() const { return long(stride()) * hidden; }                      // [H]
-    SWEEP_FN long layer(int l) const {                                                          // [H, gates]
-        return encoder_bias() + (biases ? hidden : 0) + l * (layer_bias() + (biases ? gates() : 0));
-    }
-    SWEEP_FN long recurrent() const { return long(hidden) * gates(); }                          // [H, gates], from its layer
-    SWEEP_FN long layer_bias() const { return recurrent() * (cell == Cell::lstm ? 2 : 1); }     // [gates], from its layer
-    SWEEP_FN long decoder() const { return layer(inner()); }                                    // [H, outputs]
-    SWEEP_FN long decoder_bias() const { return decoder() + long(hidden) * outputs(); }         // [outputs]
-    SWEEP_FN long tower() const { return decoder_bias() + (biases ? outputs() : 0); }           // floats of one tower
+    // Where the weights lie, from the start of a tower: each matrix [in, out], its bias the row above it.
+    SWEEP_FN int above() const { return biases ? 1 : 0; }
+    SWEEP_FN long encoder() const { return above() * hidden; }                                           // [stride, H]
+    SWEEP_FN long first_layer() const { return encoder() + long(stride()) * hidden; }
+    SWEEP_FN long layer_floats() const { return (long(above()) + hidden * (cell == Cell::lstm ? 2 : 1)) * gates(); }
+    SWEEP_FN long layer(int l) const { return first_layer() + l * layer_floats() + above() * gates(); }   // [H, gates]
+    SWEEP_FN long recurrent() const { return long(hidden) * gates(); }                    // [H, gates], from its layer
+    SWEEP_FN long decoder() const { return first_layer() + inner() * layer_floats() + above() * outputs(); }   // [H, outputs]
+    SWEEP_FN long tower() const { return decoder() + long(hidden) * outputs(); }          // floats of one tower
     SWEEP_FN long weights() const { return towers() * tower(); }                                // floats in all
 
     // Where the transposes lie that a backward pass multiplies by: of one layer's W (and U) [gates, H], of the decoder
     // [outputs, H], and floats of one tower's.
-    SWEEP_FN long transposed_layer(int l) const { return l * layer_bias(); }
+    SWEEP_FN long transposed_layer(int l) const { return l * recurrent() * (cell == Cell::lstm ? 2 : 1); }
     SWEEP_FN long transposed_decoder() const { return transposed_layer(inner()); }
     SWEEP_FN long transposed_tower() const { return transposed_decoder() + long(hidden) * outputs(); }
 
@@ -85,16 +83,16 @@ template <class Visit> inline void each_matrix(const Shape& n, Visit visit) {
     for (int k = 0; k < n.towers(); k++) {
         const long at = k * n.tower();
         visit(Matrix{Role::encoder, false, k, at + n.encoder(), n.stride(), h, n.inputs, h, 0});
-        if (n.biases) visit(Matrix{Role::encoder, true, k, at + n.encoder_bias(), 1, h, 1, h, 0});
+        if (n.biases) visit(Matrix{Role::encoder, true, k, at + n.encoder() - h, 1, h, 1, h, 0});
         for (int l = 0; l < n.inner(); l++) {
             const long layer = at + n.layer(l);
             visit(Matrix{Role::layer, false, k, layer, h, gates, h, gates, 0});
             if (n.cell == Cell::lstm) visit(Matrix{Role::recurrent, false, k, layer + n.recurrent(), h, gates, h, gates, 0});
-            if (n.biases) visit(Matrix{Role::layer, true, k, layer + n.layer_bias(), 1, gates, 1, gates, 0});
+            if (n.biases) visit(Matrix{Role::layer, true, k, layer - gates, 1, gates, 1, gates, 0});
         }
         const int first = n.first_output(k), count = n.output_count(k);
         visit(Matrix{Role::decoder, false, k, at + n.decoder(), h, outputs, h, count, first});
-        if (n.biases) visit(Matrix{Role::decoder, true, k, at + n.decoder_bias(), 1, outputs, 1, count, first});
+        if (n.biases) visit(Matrix{Role::decoder, true, k, at + n.decoder() - outputs, 1, outputs, 1, count, first});
     }
 }
 
