@@ -39,11 +39,13 @@ struct UpdateRoom {
     OptimizerRoom optimizer;
 };
 
-// Sequences whose forward and backward pass stay within about 320 KB.
+// Sequences whose forward and backward pass stay within about 320 KB; of an LSTM at least what fills the products of each
+// step, which pays more.
 inline int sequences_per_part(const Shape& n, int steps, int per_minibatch) {
     const long floats_per_row = n.towers() * (n.x_floats() + n.gate_floats() + n.kept_floats()) + n.outputs();
     long sequences = 80000 / (floats_per_row * steps);
-    if (sequences < 1) sequences = 1;
+    const int least = n.cell == Cell::lstm ? 16 : 1;
+    if (sequences < least) sequences = least;
     return int(sequences < per_minibatch ? sequences : per_minibatch);
 }
 
