@@ -59,6 +59,6 @@ def _panel(left: float, row: dict, found: dict) -> str:
     legend = [(THEIRS, f"{row['with']}: mean, 95% band, each seed"), (OURS, "this trainer: mean, each seed")]
     for at, (colour, words) in enumerate(legend):
         height = TOP + PANEL_HEIGHT - 34 + 17 * at
-        parts.append(f'<line x1="{left + 132}" x2="{left + 152}" y1="{height - 4}" y2="{height - 4}" stroke="{colour}" stroke-width="2.2"/>')
-        parts.append(f'<text x="{left + 158}" y="{height}" fill="{INK}">{words}</text>')
+        parts.append(f'<line x1="{left + 90}" x2="{left + 110}" y1="{height - 4}" y2="{height - 4}" stroke="{colour}" stroke-width="2.2"/>')
+        parts.append(f'<text x="{left + 116}" y="{height}" fill="{INK}">{words}</text>')
     return "\n".join(parts)

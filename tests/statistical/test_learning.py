@@ -8,6 +8,7 @@ import learning_recordings
 import numpy as np
 import pytest
 from learning_recordings import Recording
+from same_work import ours
 
 OTHERS = ("purejaxrl", "sb3")
 
@@ -88,3 +89,15 @@ def test_learning_a_fifth_slower_is_refused(name):
     curves = learning_bands.curves_of(recording, grid)
     found = learning_bands.compare(grid, learning_bands.curves_of(recording, (grid / 1.2).astype(int)), curves)
     assert not found.alike
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_ours_learns_as_they_do(name):
+    """20 seeds of ours with their params: were the two trainers alike, this would fail with probability 0.06 at most."""
+    recording = recorded(name)
+    runs = [ours(name, seed, recording.about["env_steps"]) for seed in range(20)]
+    env_steps = runs[0].curve[:, 2].astype(int)
+    found = learning_bands.compare(env_steps, np.array([run.curve[:, 3] for run in runs]),
+                                   learning_bands.curves_of(recording, env_steps))
+    assert found.within, f"the mean curve leaves the band (p = {found.band_p})"
+    assert found.curves_p > learning_bands.CURVES_ERROR
