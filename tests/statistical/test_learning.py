@@ -31,7 +31,8 @@ def test_the_recordings_are_whole_runs_of_20_seeds_that_learnt(name):
         assert ends[-1] <= recording.about["env_steps"] + 1000
         assert recording.about["env_steps"] - sum(copy.sum() for copy in recording.lengths[seed]) < 500 * len(recording.lengths[seed])
         assert returns.min() >= 8
-        assert returns[-20:].mean() > 450 > 60 > returns[:20].mean()
+        assert returns[-20:].mean() > 450
+        assert returns[:20].mean() < 60
 
 
 def test_a_curve_is_the_mean_of_the_last_episodes():
