@@ -158,8 +158,8 @@ inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, f
     // visit(first, end, rate): weights that learn at one rate.
     const auto each_part = [&](auto visit) {
         for (long tower = 0; tower < n.weights(); tower += n.tower()) {
-            visit(tower, tower + n.decoder(), rate);
-            visit(tower + n.decoder(), tower + n.tower(), head);
+            visit(tower, tower + n.head(), rate);
+            visit(tower + n.head(), tower + n.tower(), head);
         }
     };
     if (o.weight_decay > 0.0f) {

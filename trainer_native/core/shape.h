@@ -49,6 +49,7 @@ struct Shape {
     SWEEP_FN long layer(int l) const { return first_layer() + l * layer_floats() + above() * gates(); }   // [H, gates]
     SWEEP_FN long recurrent() const { return long(hidden) * gates(); }                    // [H, gates], from its layer
     SWEEP_FN long decoder() const { return first_layer() + inner() * layer_floats() + above() * outputs(); }   // [H, outputs]
+    SWEEP_FN long head() const { return decoder() - above() * outputs(); }   // the decoder and its bias, to the end
     SWEEP_FN long tower() const { return decoder() + long(hidden) * outputs(); }          // floats of one tower
     SWEEP_FN long weights() const { return towers() * tower(); }                                // floats in all
 
