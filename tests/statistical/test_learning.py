@@ -7,8 +7,8 @@ import learning_bands
 import learning_recordings
 import numpy as np
 import pytest
+import same_work
 from learning_recordings import Recording
-from same_work import ours
 
 OTHERS = ("purejaxrl", "sb3")
 
@@ -92,13 +92,26 @@ def test_learning_a_fifth_slower_is_refused(name):
     assert not found.alike
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_ours_learns_as_they_do(name):
-    """20 seeds of ours with their params: were the two trainers alike, this would fail with probability 0.06 at most."""
-    recording = recorded(name)
-    runs = [ours(name, seed, recording.about["env_steps"]) for seed in range(20)]
-    env_steps = runs[0].curve[:, 2].astype(int)
-    found = learning_bands.compare(env_steps, np.array([run.curve[:, 3] for run in runs]),
-                                   learning_bands.curves_of(recording, env_steps))
-    assert found.within, f"the mean curve leaves the band (p = {found.band_p})"
+def beside(name, env_steps, **other):
+    """The comparison of 20 seeds of this trainer with the recording, over the first `env_steps`."""
+    runs = [same_work.ours(name, seed, env_steps, **other) for seed in range(20)]
+    grid = runs[0].curve[:, 2].astype(np.int64)
+    return learning_bands.compare(grid, np.array([run.curve[:, 3] for run in runs]),
+                                  learning_bands.curves_of(recorded(name), grid))
+
+
+@pytest.mark.parametrize(("name", "env_steps"), [("purejaxrl", 153_600), ("sb3", 40_960)])
+def test_the_same_work_is_learnt_alike(name, env_steps):
+    """The first 30% and 40% of their runs, where most of the learning is; scripts/compare_learning.py compares whole runs."""
+    found = beside(name, env_steps)
+    assert found.within, f"band: p = {found.band_p}"
     assert found.curves_p > learning_bands.CURVES_ERROR
+
+
+@pytest.mark.parametrize(("name", "env_steps", "other"), [
+    ("purejaxrl", 51_200, {"value_clip": 0.0}),
+    ("purejaxrl", 51_200, {"gradient_norm": 0.0}),
+    ("sb3", 20_480, {"epochs": 10}),
+])
+def test_work_that_differs_in_one_param_is_refused(name, env_steps, other):
+    assert not beside(name, env_steps, **other).alike
