@@ -74,6 +74,21 @@ inline long optimizer_scratch(const Shape& n) {
     return most;
 }
 
+// A product that is symmetric, C[side, side] = A · B: blocks of rows from the diagonal on, then the mirror of what is above
+// it. The two halves have the same bits, for each pair of elements sums the same terms in the same order.
+template <Left left>
+inline void symmetric_product(Block b, int side, int terms, const float* a, const float* right, float* c) {
+    const int rows = side > 64 ? 64 : side > 32 ? 32 : side;
+    for (int i = 0; i < side; i += rows) {
+        const int count = side - i < rows ? side - i : rows;
+        matmul<left>(b, count, side - i, terms, a + (left == Left::rows ? long(i) * side : i), side, right + i, side,
+                     c + long(i) * side + i, side);
+    }
+    for (int i = b.lane; i < side; i += b.lanes)
+        for (int j = 0; j < i / rows * rows; j++) c[long(i) * side + j] = c[long(j) * side + i];
+    b.sync();
+}
+
 // The nearest matrix with orthonormal columns (or rows), about: five Newton–Schulz iterations with Jordan's coefficients.
 // x [rows, columns] on entry and on return; both are multiples of 8. A bias is one row: the nearest is that of length 1.
 inline void orthogonalise(Block b, int rows, int columns, float* x, float* scratch, float* sums) {
@@ -98,8 +113,8 @@ inline void orthogonalise(Block b, int rows, int columns, float* x, float* scrat
     for (long i = b.lane; i < count; i += b.lanes) y[i] /= norm;
     b.sync();
     for (int iteration = 0; iteration < 5; iteration++) {
-        matmul<Left::columns>(b, side, side, tall, y, side, y, side, gram, side);
-        matmul(b, side, side, side, gram, side, gram, side, polynomial, side);
+        symmetric_product<Left::columns>(b, side, tall, y, y, gram);
+        symmetric_product<Left::rows>(b, side, side, gram, gram, polynomial);
         for (long i = b.lane; i < long(side) * side; i += b.lanes)
             polynomial[i] = fma(2.0315f, polynomial[i], -4.7750f * gram[i]);
         b.sync();
