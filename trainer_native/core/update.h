@@ -46,7 +46,11 @@ inline int sequences_per_part(const Shape& n, int steps, int per_minibatch) {
     long sequences = 80000 / (floats_per_row * steps);
     const int least = n.cell == Cell::lstm ? 16 : 1;
     if (sequences < least) sequences = least;
-    return int(sequences < per_minibatch ? sequences : per_minibatch);
+    if (sequences >= per_minibatch) return per_minibatch;
+    if (steps > 1) return int(sequences);
+    // Single transitions come in order, however they are cut: parts of about one size leave no small one at the end.
+    const int parts = int((per_minibatch + sequences - 1) / sequences);
+    return padded((per_minibatch + parts - 1) / parts);
 }
 
 // visit(t, s, row) for each row of a minibatch of `count` sequences, in the order in which its parts take them.
