@@ -226,7 +226,7 @@ BAD_VALUES = [
     ("gamma", {"int": [0, 1]},
      "'gamma' is { int = [0, 1] }; it is a number from 0 to 1, and its range is one of uniform, log, near_one"),
     ("epochs", {"uniform": [1, 4]},
-     "'epochs' is { uniform = [1.0, 4.0] }; it is a whole number from 1 to 16, and its range is one of int, log, pow2"),
+     "'epochs' is { uniform = [1.0, 4.0] }; it is a whole number from 1 to 64, and its range is one of int, log, pow2"),
     ("envs", {"log": [4, 64]},
      ("'envs' is { log = [4.0, 64.0] }; it is a whole number from 4 to 4096, a multiple of 4, "
      "and its range is one of int, pow2")),
