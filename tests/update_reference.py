@@ -31,6 +31,15 @@ class Rng:
         return (self.next() * n) >> 32
 
 
+def split(flat, shapes):
+    """Weights as they lie, by name and shape."""
+    parts, at = {}, 0
+    for name, (rows, columns) in shapes.items():
+        parts[name] = flat[at : at + rows * columns].reshape(rows, columns)
+        at += rows * columns
+    return parts
+
+
 def sigmoid(x):
     return 1.0 / (1.0 + np.exp(-x))
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.update_reference import sigmoid, split
 from trainer_native import config, environments, trainer
 
 ENV = "cartpole"  # with random weights its episodes last about 20 env steps: several end inside the horizon
@@ -22,18 +23,6 @@ def check(params: dict, seed: int = 3, acting_scale: float = 0.0):
     core = trainer._core()
     out = core.check(trainer.isa(), environment.table_address, environment.param_bytes(full), full, seed, acting, weights)
     return out, weights, full, shapes
-
-
-def split(flat, shapes):
-    parts, at = {}, 0
-    for name, (rows, columns) in shapes.items():
-        parts[name] = flat[at : at + rows * columns].reshape(rows, columns)
-        at += rows * columns
-    return parts
-
-
-def sigmoid(x):
-    return 1.0 / (1.0 + np.exp(-x))
 
 
 def reference_tower(w, out, full, state, tower=""):

@@ -52,14 +52,6 @@ CASES = {
 ITERATIONS, SEED = 4, 3
 
 
-def split(flat, shapes):
-    parts, at = {}, 0
-    for name, (rows, columns) in shapes.items():
-        parts[name] = flat[at : at + rows * columns].reshape(rows, columns)
-        at += rows * columns
-    return parts
-
-
 def iterate(params: dict, env="cartpole", iterations: int = ITERATIONS):
     """What the C++ side gives for whole iterations: (arrays [iterations, ...], first weights by name, full params)."""
     environment = environments.find(env)
@@ -70,7 +62,7 @@ def iterate(params: dict, env="cartpole", iterations: int = ITERATIONS):
     flat = flat.astype(np.float32)
     out = trainer._core().iterate(trainer.isa(), environment.table_address, environment.param_bytes(full), full, SEED, flat,
                                   iterations)
-    return out, split(flat, shapes), full
+    return out, reference.split(flat, shapes), full
 
 
 def rollout_of(out, i):

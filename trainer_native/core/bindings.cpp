@@ -148,15 +148,25 @@ nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::d
     return nb::make_tuple(env_steps, owned(std::move(returns), {size_t(episodes)}));
 }
 
+// What the functions that tests call are asked about.
+struct Asked {
+    const Core& core;
+    const Options o;
+    const Game* game;
+    size_t inputs;
+    int state_layers, state_floats;   // a sequence's state: [state_layers, state_floats]
+
+    Asked(const std::string& isa, size_t table, const nb::dict& options)
+        : core(core_named(isa)), o(options_from(Given{options})), game(game_at(table)),
+          inputs(table_of(game).observation_size + (o.constant_input ? 1 : 0)) {
+        core.state_shape(game, o, &state_layers, &state_floats);
+    }
+};
+
 nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
                WeightArray acting, WeightArray weights) {
-    const Core& core = core_named(isa);
-    const Options o = options_from(Given{options});
-    const Game* game = game_at(table);
-    int layers, floats;
-    core.state_shape(game, o, &layers, &floats);
+    const auto [core, o, game, inputs, layers, floats] = Asked(isa, table, options);
     const size_t n = o.envs, t = o.horizon, h = floats, l = layers;
-    const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
     std::vector<float> observations(n * t * inputs), log_p(n * t), values((t + 1) * n), rewards(n * t), ended(n * t),
         keep(n * t), advantages(n * t), ratios(n * t), states(l * n * h), gradient(core.parameters(game, o));
     std::vector<int> actions(n * t);
@@ -182,13 +192,8 @@ nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict 
 
 nb::tuple forward(const std::string& isa, size_t table, nb::dict options, WeightArray weights, ConstArray<3> observations,
                   ConstArray<2> keep, ConstArray<3> states) {
-    const Core& core = core_named(isa);
-    const Options o = options_from(Given{options});
-    const Game* game = game_at(table);
+    const auto [core, o, game, inputs, layers, floats] = Asked(isa, table, options);
     const size_t steps = keep.shape(0), sequences = keep.shape(1), outputs = table_of(game).actions + 1;
-    const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
-    int layers, floats;
-    core.state_shape(game, o, &layers, &floats);
     if (observations.shape(0) != sequences || observations.shape(1) != steps || observations.shape(2) != inputs ||
         states.shape(0) != size_t(layers) || states.shape(1) != sequences || states.shape(2) != size_t(floats) ||
         weights.size() != size_t(core.parameters(game, o)))
@@ -203,13 +208,8 @@ nb::tuple forward(const std::string& isa, size_t table, nb::dict options, Weight
 
 nb::dict iterate(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
                  WeightArray weights, size_t iterations) {
-    const Core& core = core_named(isa);
-    const Options o = options_from(Given{options});
-    const Game* game = game_at(table);
-    int layers, floats;
-    core.state_shape(game, o, &layers, &floats);
+    const auto [core, o, game, inputs, layers, floats] = Asked(isa, table, options);
     const size_t n = o.envs, t = o.horizon, h = floats, l = layers, i = iterations, count = (o.transitions ? n * t : n) / o.minibatches;
-    const size_t inputs = table_of(game).observation_size + (o.constant_input ? 1 : 0);
     const size_t steps = core.gradient_steps(o), parameters = core.parameters(game, o);
     std::vector<float> observations(i * n * t * inputs), log_p(i * n * t), values(i * (t + 1) * n), rewards(i * n * t),
         ended(i * n * t), keep(i * n * t), states(i * l * n * h), order_weights(i * steps * count),

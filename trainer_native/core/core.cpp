@@ -220,6 +220,24 @@ double environment_seconds(const Game* game, const void* params, int envs, int r
     return cpu_seconds() - start;
 }
 
+// Writes `count` values where `to` points, and moves it behind them.
+template <class T> void write(T*& to, const auto* from, long count) {
+    for (long i = 0; i < count; i++) *to++ = from[i];
+}
+
+// What tests see of a rollout, for Check and Iterations.
+template <class Out> void write_rollout(const Shape& n, const Options& o, const Rollout& r, Out& out) {
+    const long rows = long(o.envs) * o.horizon;
+    for (long i = 0; i < rows; i++) write(out.observations, r.observations + i * n.stride(), n.inputs);
+    write(out.actions, r.actions, rows);
+    write(out.log_probabilities, r.log_probabilities, rows);
+    write(out.values, r.values, rows + o.envs);
+    write(out.rewards, r.rewards, rows);
+    write(out.ended, r.ended, rows);
+    write(out.keep, r.keep, rows);
+    write(out.first_states, r.first_states, n.states(o.envs));
+}
+
 void check(const Game* game, const void* params, const Options& o, unsigned long long seed, const float* acting,
            const float* weights, Check& out) {
     [[maybe_unused]] const PlainFloats plain;
@@ -246,21 +264,8 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     pad(n, weights, m.weights);
     out.loss = minibatch_gradient(b, n, u, m.weights, m.rollout, m.update, m.update.order, o.envs, true);
     unpad(n, m.update.gradients, out.gradient);
-    const Rollout& r = m.rollout;
-    const long rows = long(o.envs) * o.horizon;
-    for (long i = 0; i < rows; i++)
-        for (int j = 0; j < n.inputs; j++) out.observations[i * n.inputs + j] = r.observations[i * n.stride() + j];
-    const auto copy = [](auto* to, const auto* from, long count) {
-        for (long i = 0; i < count; i++) to[i] = from[i];
-    };
-    copy(out.actions, r.actions, rows);
-    copy(out.log_probabilities, r.log_probabilities, rows);
-    copy(out.values, r.values, rows + o.envs);
-    copy(out.rewards, r.rewards, rows);
-    copy(out.ended, r.ended, rows);
-    copy(out.keep, r.keep, rows);
-    copy(out.advantages, r.advantages, rows);
-    copy(out.first_states, r.first_states, n.states(o.envs));
+    write_rollout(n, o, m.rollout, out);
+    write(out.advantages, m.rollout.advantages, long(o.envs) * o.horizon);
     long row = 0;
     for (int start = 0; start < o.envs; start += m.update.sequences)
         for (int t = 0; t < o.horizon; t++)
@@ -318,25 +323,15 @@ void iterate(const Game* game, const void* params, const Options& o, unsigned lo
     pad(n, weights, m.weights);
     const long rows = long(o.envs) * o.horizon;
     const int count = options_at(o, 0).sequences / o.minibatches;
-    const auto copy = [](auto*& to, const auto* from, long count) {
-        for (long i = 0; i < count; i++) *to++ = from[i];
-    };
     for (int iteration = 0; iteration < iterations; iteration++) {
         play(b, m.player, m.weights, o.envs, o.horizon, r, m.acting, recent, [] { return false; });
-        for (long i = 0; i < rows; i++) copy(out.observations, r.observations + i * n.stride(), n.inputs);
-        copy(out.actions, r.actions, rows);
-        copy(out.log_probabilities, r.log_probabilities, rows);
-        copy(out.values, r.values, rows + o.envs);
-        copy(out.rewards, r.rewards, rows);
-        copy(out.ended, r.ended, rows);
-        copy(out.keep, r.keep, rows);
-        copy(out.first_states, r.first_states, n.states(o.envs));
-        if (m.player.rewards.moments) copy(out.rewards_moments, m.player.rewards.moments, 3);
+        write_rollout(n, o, r, out);
+        if (m.player.rewards.moments) write(out.rewards_moments, m.player.rewards.moments, 3);
         int step = 0;
         const auto after_step = [&] {   // asked after each gradient step
             const int at = o.priority > 0.0f ? 0 : step % o.minibatches * count;
-            copy(out.order, m.update.order + at, count);
-            if (o.priority > 0.0f) copy(out.order_weights, m.update.sequence_weights, count);
+            write(out.order, m.update.order + at, count);
+            if (o.priority > 0.0f) write(out.order_weights, m.update.sequence_weights, count);
             unpad(n, m.weights, out.weights);
             out.weights += parameters_of(n);
             step++;
@@ -351,8 +346,6 @@ void iterate(const Game* game, const void* params, const Options& o, unsigned lo
 
 #define SWEEP_JOIN_(a, b) a##b
 #define SWEEP_JOIN(a, b) SWEEP_JOIN_(a, b)
-
-
 
 extern "C" const sweep_core::Core* SWEEP_JOIN(core_of_, sweep)() {
     static const sweep_core::Core core = {SWEEP_ISA, sweep::has_fma, parameters, sizes, run_training, run_evaluation,
