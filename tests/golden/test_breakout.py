@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import replay
 
 from trainer_native import environments
 
@@ -51,6 +52,9 @@ def played(recording):
 def test_state(recording, played, name):
     expected = recording["after"][:, list(recording["names"]).index(name)]
     error = np.abs(played["after"][name].astype(np.float64) - expected)
+    if name == PIXELS[0]:
+        replay.compared("breakout", "PufferLib 3.0", len(error))
+    replay.compared("breakout", "PufferLib 3.0", 0, error.max())
     wrong = np.flatnonzero(error > (1e-3 if name in PIXELS else 0))
     assert not len(wrong), f"{len(wrong)} transitions, the first is {wrong[0]}: {played['before'][wrong[0]]}"
 

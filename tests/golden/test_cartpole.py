@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import replay
 
 from trainer_native import environments
 
@@ -45,6 +46,7 @@ def test_transitions(policy):
             assert outcome == [reward, terminated, truncated and not terminated], (seed, steps)
         lengths.append(steps)
         ends.add("truncated" if truncated else "track" if abs(reference.unwrapped.state[0]) > 2.4 else "angle")
+    replay.compared("cartpole", f"gymnasium {gymnasium.__version__}", sum(lengths), worst)
     assert worst < 1e-6
     assert {balancing: "truncated", at_random: "angle", drifting: "track"}[policy] in ends
     if policy is balancing:
