@@ -319,7 +319,7 @@ def _status(arguments: list[str] | None) -> int:
             raise
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         message = re.sub(r"(\d{36})\d{20,}", r"\1...", " ".join(message.split()))
-        click.echo(f"sweep: {message}", err=True)
+        click.echo("\n".join([f"sweep: {message}", *getattr(error, "__notes__", ())]), err=True)
         return 2
     return status if isinstance(status, int) else 0
 

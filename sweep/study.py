@@ -195,7 +195,10 @@ def _environment(content: dict, path: Path) -> tuple[Environment, str]:
         return environments.find(env), env
     except (environments.HeaderError, OSError) as error:
         if is_path or env in known:
-            raise StudyError(f"{where}: 'env' is {env!r}: {one_line(error)}") from None
+            told = StudyError(f"{where}: 'env' is {env!r}: {one_line(error)}")
+            for note in getattr(error, "__notes__", ()):  # what the compiler said
+                told.add_note(note)
+            raise told from None
     listed = tomlfiles.listing(known) + (" (`sweep envs`)" if len(known) > 8 else "")
     hint = f"{config.closest(env, known)} Legal are {listed}, or the path of a header"
     raise StudyError(f"{where}: {space.brief(env)} is not an environment.{hint}")

@@ -10,9 +10,10 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from trainer_native import probe
 
@@ -177,7 +178,8 @@ def compiler() -> list[str]:
     for name in COMPILERS:
         if shutil.which(name):
             return [name]
-    raise HeaderError(f"no C++ compiler found (looked for {', '.join(COMPILERS)}): install one, or name it in CXX")
+    raise HeaderError(f"no C++ compiler found (looked for {', '.join(COMPILERS)}): install one (apt install g++, "
+                      "dnf install gcc-c++, on macOS xcode-select --install), or name it in CXX")  # fmt: skip
 
 
 def cache() -> Path:
@@ -185,8 +187,27 @@ def cache() -> Path:
     return Path(os.environ.get("SWEEP_CACHE") or Path.home() / ".cache" / "solve-sweep")
 
 
+def excerpt(output: str, most: int = 12) -> str:
+    """What the compiler said of its first error, with the lines it shows, as it said it."""
+    lines = [line for line in output.splitlines() if not re.match(r"In file included from|\s+from .*[:,]$|compilation terminated", line)]
+    first = next((i for i, line in enumerate(lines) if re.search(r":\d+:(\d+:)? (fatal )?error: ", line)), 0)
+    if first and lines[first - 1].rstrip().endswith(":"):  # "In function ...:"
+        first -= 1
+    shown = [line for line in lines[first:] if not re.match(r"\d+ errors? generated", line)]
+    return "\n".join(shown[:most])
+
+
+#: The functions of a header, as they are called by table.h.
+SIGNATURES = {
+    "input": "SWEEP_FN constexpr sweep::Input input(int i)",
+    "reset": "SWEEP_FN void reset(State&, const Params&, sweep::Rng&)",
+    "step": "SWEEP_FN sweep::Outcome step(State&, const Params&, int action, sweep::Rng&)",
+    "observe": "SWEEP_FN void observe(const State&, const Params&, float* observation)",
+}
+
+
 def first_error(path: Path, output: str) -> str:
-    """The compiler's first complaint in one line, in our words where we know the mistake."""
+    """The compiler's first complaint in one line, in our words where we know the mistake, with the line of their file."""
     match = re.search(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", output, re.MULTILINE)
     if not match:
         return f"{path}: does not compile: {(output.strip().splitlines() or ['the compiler said nothing'])[0]}"
@@ -195,51 +216,86 @@ def first_error(path: Path, output: str) -> str:
     if promise := re.search(r"static assertion failed(?: due to requirement .*?)?: \"?(.*?)\"?$", message):
         return f"{path}: {promise[1]}"
     missing = re.search(r"'(\w+)' is not a member of|no member named '(\w+)' in namespace", message)
-    in_our_part = file.resolve().parent == CORE.resolve() or not file.is_file()
-    if missing and in_our_part:
+    if file.is_file() and file.resolve().parent != CORE.resolve():
+        return f"{path if file.resolve() == path.resolve() else file}:{line}: {message}"
+    if missing:
         name = missing[1] or missing[2]
-        return f"{path}: namespace {path.stem} has no `{name}`; see envs/cartpole.h for what a header holds"
-    if in_our_part:
-        return f"{path}: does not fit the table of an environment: {message}"
-    return f"{path if file.resolve() == path.resolve() else file}:{line}: {message}"
+        wanted = f": `{SIGNATURES[name]}`" if name in SIGNATURES else ""
+        return f"{path}: namespace {path.stem} has no `{name}`{wanted}; see envs/cartpole.h for what a header holds"
+    code = without_comments(read(path))
+    if (more := code.count("{") - code.count("}")) != 0:
+        return f"{path}: has {abs(more)} {'{' if more > 0 else '}'} too many; each {{ has its }}, also that of the namespace"
+    called = re.search(r"\bgame::(\w+)\(", output[match.end() :])
+    if called and called[1] in SIGNATURES:
+        own = re.search(rf"\b{called[1]}\s*\(", code)
+        place = f"{path}:{code.count(chr(10), 0, own.start()) + 1}" if own else f"{path}"
+        return f"{place}: `{called[1]}` does not fit: {message}; legal is `{SIGNATURES[called[1]]}`"
+    theirs = re.search(rf"^{re.escape(str(path))}:(\d+):", output, re.MULTILINE)  # a note that points into their file
+    place = f"{path}:{theirs[1]}" if theirs else f"{path}"
+    return f"{place}: does not fit the table of an environment: {message}"
 
 
-def build(path: Path, state: list[str], params: list[str], isa: str) -> Path:
-    """The shared library of a header, compiled now (1 to 2 s) or found in the cache. Raises HeaderError.
+def cached(stem: str, suffix: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The file of that key in the cache; `make(path)` writes it where it is not there yet. Raises HeaderError.
 
-    Only a library that has passed `probe.fault` enters the cache. Its name carries a hash of all that it depends on. It
-    is written under another name and renamed, so processes that build the same header at once do not disturb each other.
+    It is written under another name and renamed, so processes that make the same file at once do not disturb each other.
     """
-    command = compiler()
-    program = Path(shutil.which(command[0])).resolve()
-    flags = [*FLAGS, *march_flags(isa)]
-    key = hashlib.sha256(repr((flags, command, str(program), program.stat().st_mtime_ns, program.stat().st_size,
-                               path.stem, state, params)).encode())  # fmt: skip
-    played = Path(probe.__file__)
-    for file in (*with_includes(path), *with_includes((CORE / "table.h").resolve()), CORE / "math.h", played):
-        key.update(read(file).encode())
-    library = cache() / f"{path.stem}-{key.hexdigest()[:24]}.so"
-    if library.is_file():
-        return library
+    kept = cache() / f"{stem}-{key[:24]}{suffix}"
+    if kept.is_file():
+        return kept
     try:
         cache().mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=".tmp", dir=cache())
+        handle, temporary = tempfile.mkstemp(prefix=f"{stem}-", suffix=".tmp", dir=cache())
         os.close(handle)
     except OSError as error:
         raise HeaderError(f"{cache()}: cannot be written ({error.strerror}); compiled environments go there: "
                           "name another folder in SWEEP_CACHE") from None  # fmt: skip
     try:
-        done = subprocess.run([*command, *flags, "-Wfatal-errors", "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o", temporary],
-                              input=glue(path, state, params), capture_output=True, text=True, check=False,
-                              timeout=COMPILE_SECONDS, env={**os.environ, "LC_ALL": "C"})  # fmt: skip
-        if done.returncode:
-            raise HeaderError(first_error(path, done.stderr))
-        if fault := probe.fault(temporary):
-            raise HeaderError(f"{path}: {fault}")
+        make(Path(temporary))
         os.chmod(temporary, 0o755)
-        os.replace(temporary, library)
-    except subprocess.TimeoutExpired:
-        raise HeaderError(f"{path}: does not compile within {COMPILE_SECONDS} s; make its tables smaller") from None
+        os.replace(temporary, kept)
     finally:
         Path(temporary).unlink(missing_ok=True)
-    return library
+    return kept
+
+
+def compiled(path: Path, state: list[str], params: list[str], flags: list[str], library: Path) -> None:
+    """Compiles a header into a shared library. Raises HeaderError, with what the compiler said as a note."""
+    try:
+        done = subprocess.run([*compiler(), *flags, "-Wfatal-errors", "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o",
+                               str(library)], input=glue(path, state, params), capture_output=True, text=True, check=False,
+                              timeout=COMPILE_SECONDS, env={**os.environ, "LC_ALL": "C"})  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise HeaderError(f"{path}: does not compile within {COMPILE_SECONDS} s; make its tables smaller") from None
+    if done.returncode:
+        error = HeaderError(first_error(path, done.stderr))
+        if re.match(r".*?:\d+: ", str(error)):  # a place in their file, not a part that is missing
+            error.add_note(excerpt(done.stderr))
+        raise error
+
+
+def compiler_key(flags: list[str]) -> Any:
+    """A hash to go on with: of the compiler, where it is and how old, and the flags."""
+    command = compiler()
+    program = Path(shutil.which(command[0])).resolve()
+    stat = program.stat()
+    return hashlib.sha256(repr((flags, command, str(program), stat.st_mtime_ns, stat.st_size)).encode())
+
+
+def build(path: Path, state: list[str], params: list[str], isa: str, flags: list[str] = FLAGS, play: bool = True) -> Path:
+    """The shared library of a header, compiled now (in a second) or found in the cache. Raises HeaderError.
+
+    With `play`, only a library that has passed `probe.fault` enters the cache. Its name carries a hash of all it depends on.
+    """
+    flags = [*flags, *march_flags(isa)]
+    key = compiler_key(flags)
+    key.update(repr((path.stem, state, params, play)).encode())
+    for file in (*with_includes(path), *with_includes((CORE / "table.h").resolve()), CORE / "math.h", Path(probe.__file__)):
+        key.update(read(file).encode())
+
+    def make(library: Path) -> None:
+        compiled(path, state, params, flags, library)
+        if play and (fault := probe.fault(library)):
+            raise HeaderError(f"{path}: {fault}")
+
+    return cached(path.stem, ".so", key.hexdigest(), make)

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -211,6 +212,37 @@ def test_mistakes_in_a_header(folder, old, new, expected):
     assert expected in message and "catch_ball.h" in message
 
 
+def test_what_does_not_fit_names_their_line_and_what_is_legal(folder):
+    path = changed(folder, "observe(const State& s, const Params& p", "observe(State& s, const Params& p")
+    assert complaint("catch_ball").startswith(f"{path}:37: `observe` does not fit: ")
+    assert complaint("catch_ball").endswith("legal is `SWEEP_FN void observe(const State&, const Params&, float* observation)`")
+    changed(folder, "}  // namespace catch_ball", "")
+    assert complaint("catch_ball").startswith(f"{path}: has 1 {{ too many")
+
+
+def test_the_compilers_own_words_follow_the_line(folder):
+    """At the command line too, also where a study names the header, by a path from the study's folder."""
+    path = changed(folder, "s.height -= 1.0f;", "s.hight -= 1.0f;")
+    with pytest.raises(HeaderError) as error:
+        find("catch_ball")
+    (said,) = error.value.__notes__
+    assert f"{path}:32:" in said and "s.hight -= 1.0f;" in said and "^" in said and "In file included" not in said
+    (folder / "studies").mkdir()
+    (folder / "studies" / "mine.toml").write_text(
+        '# ?\nenv = "../envs/catch_ball.h"\nspace = "ppo"\n[solve]\nmean_return = 1\n')
+    code = "from sweep.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(environments.__file__).parents[1])}
+    shown = subprocess.run([sys.executable, "-P", "-c", code, "run", "studies/mine.toml"], capture_output=True, text=True,
+                           env=environment, check=False)  # fmt: skip
+    first, *rest = shown.stderr.splitlines()
+    assert shown.returncode == 2 and "catch_ball.h:32: " in first and first.startswith("sweep: studies/mine.toml: 'env' is")
+    assert "s.hight -= 1.0f;" in "\n".join(rest)
+    changed(folder, "sweep::Outcome step(", "sweep::Outcome play(")
+    with pytest.raises(HeaderError) as error:
+        find("catch_ball")
+    assert not hasattr(error.value, "__notes__")  # the words are ours: the compiler's would name a line of table.h
+
+
 def test_a_state_that_is_not_plain_data(folder):
     owner = "struct Owner { Owner() {} Owner(const Owner&) {} };\n"
     changed(folder, "struct State {", owner + "struct State {\n    Owner owner;")
@@ -295,7 +327,7 @@ def test_no_compiler(folder, monkeypatch):
     assert "CXX names the compiler 'no-such-compiler'" in complaint("catch_ball")
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(folder))
-    assert "no C++ compiler found" in complaint("catch_ball")
+    assert "no C++ compiler found" in complaint("catch_ball") and "apt install g++" in complaint("catch_ball")
 
 
 def test_a_cache_that_cannot_be_written(folder, monkeypatch):
