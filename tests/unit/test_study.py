@@ -18,6 +18,7 @@ from sweep import study as studies
 from sweep.study import StudyError, load, parse_duration
 from trainer_native import config
 
+SHIPPED = sorted(path.stem for path in (Path(__file__).parents[2] / "studies").glob("*.toml"))
 FRAMESKIP = config.Hyperparameter("frameskip", "environment", 4, "frames of one env step", 1, 16)
 
 
@@ -133,7 +134,7 @@ def test_what_is_yours_is_found_before_what_ships(here):
     write("[net]\nhidden = [8, 32]", "spaces/ppo.toml")
     write(GOOD.replace("# How", 'space = "ppo"\n# How').replace("hidden = [16, 8]", ""), "studies/mine.toml")
     assert list(load("mine").dimensions) == ["hidden", "gamma", "frameskip"]
-    assert studies.names() == ["breakout", "cartpole", "mine"]
+    assert studies.names() == sorted([*SHIPPED, "mine"])
 
 
 def test_a_study_overrides_its_space_key_by_key(here):
@@ -339,7 +340,7 @@ def test_a_hostile_solve_is_a_short_line(table):
 
 
 def test_unknown_studies(here):
-    legal = "Legal are breakout, cartpole, or the path of a .toml file"
+    legal = f"Legal are {', '.join(SHIPPED)}, or the path of a .toml file"
     assert line(load, "brekout") == f"'brekout' is not a study. Did you mean 'breakout'? {legal}"
     assert line(load, "") == f"'' is not a study. {legal}"
     assert line(load, "no/such.toml") == "no/such.toml: no such file"
@@ -427,9 +428,10 @@ def test_any_damage_to_a_file_is_one_line_or_a_study(here, data):
 # -- what ships -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["breakout", "cartpole"])
-def test_what_ships_is_broad(name):
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_ships_is_broad(name, monkeypatch):
     """Each range spans a factor of four (near_one: in 1 - x), each choice has three values, nearly all is legal."""
+    monkeypatch.undo()  # the real environments
     study = load(name)
     for key, dimension in space.searched(study.dimensions).items():
         if isinstance(dimension, space.Choice):
@@ -442,7 +444,7 @@ def test_what_ships_is_broad(name):
     assert study.question and study.sampler == "tpe" and study.space == "ppo"
 
 
-@pytest.mark.parametrize("name", ["breakout", "cartpole"])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_what_ships_fits_the_environments_that_ship(name, monkeypatch):
     monkeypatch.undo()  # the real ones
     study = load(name)
