@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from trainer_native.headers import HeaderError
 from trainer_native.probe import Table, load
 
 NUMPY_TYPES = {"f": "f4", "d": "f8", "i": "i4", "u": "u4", "b": "i1", "B": "u1", "q": "i8", "Q": "u8", "?": "?"}
-INPUT = np.dtype([("low", "f4"), ("high", "f4"), ("is_flag", "?")], align=True)
+INPUT = np.dtype([("low", "f4"), ("high", "f4"), ("is_flag", "?"), ("is_open", "?")], align=True)
 OUTCOME = np.dtype([("reward", "f4"), ("terminated", "?"), ("truncated", "?")], align=True)
 _BOUNDS = np.dtype([("low", "f8"), ("high", "f8")])
 
@@ -33,9 +34,17 @@ class Environment:
     source: Path
     source_hash: str  # hex, of the header's text
     observation_size: int
-    actions: int
+    observation_dtype: np.dtype  # float32 or uint8
+    image: tuple[int, int, int] | None  # height, width, channels of an observation that is one
+    needs_memory: bool
+    actions: int  # outputs of a policy: choices in all, or continuous actions
+    choices: tuple[int, ...]  # of each discrete action; () where they are continuous
+    action_bounds: np.ndarray = field(repr=False)  # float64 [continuous actions, 2]: low, high
     longest_episode: int  # env steps, with default params
-    inputs: np.ndarray = field(repr=False)  # INPUT [observation_size]: low, high, is_flag
+    inputs: np.ndarray = field(repr=False)  # INPUT [observation_size]: low, high, is_flag, is_open
+    has_metric: bool
+    picture: tuple[float, float] | None  # width, height
+    about: str  # the header's first comment, in one line
     params: dict[str, Hyperparameter]
     state_dtype: np.dtype  # the fields of the header's State
     params_dtype: np.dtype
@@ -102,9 +111,15 @@ def _load(path: Path, source_hash: str, isa: str) -> Environment:
     if table.actions > headers.most_actions():
         raise HeaderError(f"{path}: actions is {table.actions}; the trainer takes 2 to {headers.most_actions()}")
     params_dtype = _dtype(table.params_field, table.params_fields, table.params_size)
+    continuous, count = bool(table.action_bounds), table.action_count
     return Environment(
-        name, path, source_hash, table.observation_size, table.actions, table.longest_episode,
+        name, path, source_hash, table.observation_size, np.dtype(np.uint8 if table.observation_bytes else np.float32),
+        tuple(table.image) if table.image[0] else None, bool(table.needs_memory), table.actions,
+        () if continuous else tuple(table.choices[:count]),
+        np.array([(b.low, b.high) for b in table.action_bounds[:count]] if continuous else []).reshape(-1, 2),
+        table.longest_episode,
         np.frombuffer(ctypes.string_at(table.inputs, table.observation_size * INPUT.itemsize), INPUT),
+        bool(table.metric), tuple(table.picture) if table.picture[0] else None, headers.first_comment(path),
         _hyperparameters(path, table, params_dtype, params),
         _dtype(table.state_field, table.state_fields, table.state_size), params_dtype, address,
     )  # fmt: skip
@@ -173,32 +188,52 @@ def initial_state(env: str | Path | Environment, seed: int = 0, **params: Any) -
 
 
 def observation(env: str | Path | Environment, state: np.void, **params: Any) -> np.ndarray:
-    """What an agent sees of a state: float32[observation_size], in the header's units."""
+    """What an agent sees of a state: float32 or uint8 [observation_size], in the header's units."""
     env, table, filled, _ = _prepare(env, 0, params)
-    states, seen = _states(env, state), np.zeros(env.observation_size, np.float32)
+    states, seen = _states(env, state), np.zeros(env.observation_size, env.observation_dtype)
     table.observe(states.ctypes.data, filled, seen.ctypes.data, env.observation_size, 1)
     return seen
 
 
 def transition(
-    env: str | Path | Environment, state: np.void, action: int, seed: int = 0, **params: Any
+    env: str | Path | Environment, state: np.void, action: int | Sequence[float], seed: int = 0, **params: Any
 ) -> tuple[np.void, float, bool, bool, np.ndarray]:
-    """One env step: (state, reward, terminated, truncated, observation).
+    """One env step: (state, reward, terminated, truncated, observation). `action`: as many numbers as the header takes.
 
     Where the episode ended, `state` is the first one of the next episode, and `observation` is still the last one of
     the episode that ended: a truncated episode is bootstrapped from it. `state` itself is left as it was.
     """
     env, table, filled, rng = _prepare(env, seed, params)
-    if not 0 <= action < env.actions:
-        raise ValueError(f"action is {action}; legal is a whole number from 0 to {env.actions - 1}")
-    states, actions, outcome = _states(env, state), np.array([action], np.int32), np.zeros(1, OUTCOME)
-    seen = np.zeros(env.observation_size, np.float32)
+    states, actions, outcome = _states(env, state), legal_actions(env, np.asarray(action)[None]), np.zeros(1, OUTCOME)
+    seen = np.zeros(env.observation_size, env.observation_dtype)
     table.step(states.ctypes.data, filled, actions.ctypes.data, rng.ctypes.data, outcome.ctypes.data, 1)
     table.observe(states.ctypes.data, filled, seen.ctypes.data, env.observation_size, 1)
     reward, terminated, truncated = outcome[0].item()
     if terminated or truncated:
         table.reset(states.ctypes.data, filled, rng.ctypes.data, 1)
     return states[0], reward, terminated, truncated, seen
+
+
+def legal_actions(env: Environment, actions: np.ndarray) -> np.ndarray:
+    """n actions as the header's step takes them, int32 or float32 [n, numbers]. ValueError where one is not legal."""
+    count = len(env.choices) or len(env.action_bounds)
+    if actions.shape != (len(actions), count) and (count > 1 or actions.shape != (len(actions),)):
+        raise ValueError(f"actions have the shape {actions.shape}; {env.name} takes {count} number{'s' * (count > 1)} for each env step")
+    actions = actions.reshape(-1, count)
+    if len(env.action_bounds):
+        low, high = env.action_bounds.T
+        if actions.dtype.kind not in "iuf" or not ((low <= actions) & (actions <= high)).all():   # nor NaN
+            spans = ", ".join(f"{a:g} to {b:g}" for a, b in env.action_bounds)
+            raise ValueError(f"action is {_shown(actions)}; legal is a number from {spans}")
+        return np.ascontiguousarray(actions, np.float32)
+    if actions.dtype.kind not in "iub" or not ((actions >= 0) & (actions < np.array(env.choices))).all():
+        spans = ", ".join(f"0 to {choices - 1}" for choices in env.choices)
+        raise ValueError(f"action is {_shown(actions)}; legal is a whole number from {spans}")
+    return np.ascontiguousarray(actions, np.int32)
+
+
+def _shown(actions: np.ndarray) -> str:
+    return str(actions.ravel().tolist()[0]) if actions.size == 1 else f"{actions.tolist()[:4]}"
 
 
 def _states(env: Environment, state: np.void) -> np.ndarray:

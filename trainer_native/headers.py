@@ -123,11 +123,25 @@ def without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
 
 
+def first_comment(path: Path) -> str:
+    """The comment that begins a header, in one line."""
+    found = []
+    for line in read(path).splitlines():
+        if not line.startswith("//"):
+            break
+        found.append(line.lstrip("/").strip())
+    return " ".join(" ".join(found).split())
+
+
 def fields(path: Path, struct: str) -> dict[str, str]:
     """Field name -> the comment that trails it, in the order of the struct's text. Raises HeaderError."""
     text = read(path)
     code = without_comments(text)
     head = re.search(rf"\bstruct\s+{struct}\s*\{{", code)
+    if not head and (borrowed := re.search(rf"\busing\s+(?:{struct}\s*=\s*)?(\w+)::{struct}\s*;", code)):
+        owner = next((file for file in with_includes(path) if file.stem == borrowed[1] and file != path), None)
+        if owner:
+            return fields(owner, struct)
     if not head:
         raise HeaderError(f"{path}: there is no `struct {struct} {{...}}`; see envs/cartpole.h for what a header holds")
     depth, end = 1, head.end()
@@ -159,6 +173,15 @@ def fields(path: Path, struct: str) -> dict[str, str]:
 # -- compiling it ----------------------------------------------------------------------------------------------
 
 
+#: The optional parts of a header, and how their definition begins.
+OPTIONAL = {
+    "image": r"\bsweep::Image\s+image\b",
+    "needs_memory": r"\bbool\s+needs_memory\b",
+    "metric": r"\bfloat\s+metric\s*\(",
+    "picture": r"\bsweep::Picture\s+picture\b",
+}
+
+
 def glue(path: Path, state: list[str], params: list[str]) -> str:
     """The C++ that joins a header and table.h."""
     lines = [f'#include "{CORE.resolve() / "environment.h"}"', f'#include "{CORE.resolve() / "math.h"}"',
@@ -166,6 +189,8 @@ def glue(path: Path, state: list[str], params: list[str]) -> str:
              "#define SWEEP_STATE_FIELDS " + " ".join(f"X({name})" for name in state)]  # fmt: skip
     if params:
         lines.append("#define SWEEP_PARAMS_FIELDS " + " ".join(f"X({name})" for name in params))
+    code = "\n".join(without_comments(read(file)) for file in with_includes(path) if file.parent != CORE.resolve())
+    lines += [f"#define SWEEP_HAS_{part.upper()}" for part, pattern in OPTIONAL.items() if re.search(pattern, code)]
     return "\n".join([*lines, f'#include "{CORE.resolve() / "table.h"}"', ""])
 
 

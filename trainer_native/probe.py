@@ -25,19 +25,28 @@ _P = ctypes.c_void_p
 _RESET = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int)
 _STEP = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _P, ctypes.c_int)
 _OBSERVE = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int, ctypes.c_int)
+_METRIC = ctypes.CFUNCTYPE(None, _P, _P, _P, ctypes.c_int)
+_DRAW = ctypes.CFUNCTYPE(None, _P, _P, _P)
 
 
 class Field(ctypes.Structure):  # Field in core/environment.h
     _fields_ = [("name", ctypes.c_char_p), ("offset", ctypes.c_int), ("count", ctypes.c_int), ("type", ctypes.c_char)]
 
 
+class Bounds(ctypes.Structure):  # Bounds in core/environment.h
+    _fields_ = [("low", ctypes.c_double), ("high", ctypes.c_double)]
+
+
 class Table(ctypes.Structure):  # EnvironmentTable in core/environment.h
     _fields_ = [
-        ("abi", ctypes.c_int), ("name", ctypes.c_char_p), ("observation_size", ctypes.c_int), ("actions", ctypes.c_int),
+        ("abi", ctypes.c_int), ("name", ctypes.c_char_p), ("observation_size", ctypes.c_int), ("observation_bytes", ctypes.c_int),
+        ("image", ctypes.c_int * 3), ("needs_memory", ctypes.c_int), ("actions", ctypes.c_int), ("action_count", ctypes.c_int),
+        ("choices", ctypes.POINTER(ctypes.c_int)), ("action_bounds", ctypes.POINTER(Bounds)),
         ("longest_episode", ctypes.c_int), ("state_size", ctypes.c_int), ("params_size", ctypes.c_int),
         ("state_fields", ctypes.c_int), ("params_fields", ctypes.c_int), ("state_field", ctypes.POINTER(Field)),
         ("params_field", ctypes.POINTER(Field)), ("params_bounds", _P), ("default_params", _P), ("inputs", _P),
-        ("reset", _RESET), ("step", _STEP), ("observe", _OBSERVE),
+        ("picture", ctypes.c_float * 2),
+        ("reset", _RESET), ("step", _STEP), ("observe", _OBSERVE), ("metric", _METRIC), ("draw", _DRAW),
     ]  # fmt: skip
 
 
@@ -83,13 +92,14 @@ def _guarded(size: int) -> tuple[ctypes.Array, int]:
 
 def _mistakes(table: Table) -> Iterator[str]:
     """What goes wrong with default params and random actions, each thing as it is met."""
-    size = table.observation_size
-    seen, observation = _guarded(4 * size)
+    size, wide = table.observation_size, 1 if table.observation_bytes else 4   # bytes of a number
+    seen, observation = _guarded(wide * size)
     blank = seen.raw
     states, state = _guarded(table.state_size)
     behind = GUARD + table.state_size
     ctypes.memset(state, 0, table.state_size)
-    outcome, action, rng, draw = _Outcome(), ctypes.c_int(0), ctypes.c_uint64(1), 1
+    outcome, rng, draw = _Outcome(), ctypes.c_uint64(1), 1
+    action = ((ctypes.c_float if table.action_bounds else ctypes.c_int) * table.action_count)()
     guards = states.raw[:GUARD], states.raw[behind:]
 
     def observed(step: int) -> Iterator[str]:
@@ -98,10 +108,20 @@ def _mistakes(table: Table) -> Iterator[str]:
         raw = seen.raw
         if raw[:GUARD] != blank[:GUARD]:
             yield "observe writes before observation[0]"
-        if raw[GUARD + 4 * size :] != blank[GUARD + 4 * size :]:
-            end = len(raw)
-            wrong = [i for i in range(size, (end - GUARD) // 4) if raw[GUARD + 4 * i : GUARD + 4 * i + 4] != UNWRITTEN]
+        if raw[GUARD + wide * size :] != blank[GUARD + wide * size :]:
+            at = [slice(GUARD + wide * i, GUARD + wide * (i + 1)) for i in range(size, (len(raw) - GUARD) // wide)]
+            wrong = [size + i for i, where in enumerate(at) if raw[where] != blank[where]]
             yield f"observe writes observation[{wrong[0]}]{' and beyond' * (len(wrong) > 1)}; observation_size is {size}"
+        if table.observation_bytes:
+            unwritten = [i for i in range(size) if raw[GUARD + i] == blank[GUARD + i]]
+            if step == 0 and unwritten:   # a byte may happen to be as before: written again over other bytes it is not
+                ctypes.memset(observation, 0xAA, size)
+                table.observe(state, table.default_params, observation, size, 1)
+                raw = seen.raw
+                for i in unwritten:
+                    if raw[GUARD + i] == 0xAA:
+                        yield f"observe leaves observation[{i}] unwritten; observation_size is {size}"
+            return
         values = (ctypes.c_float * size).from_address(observation)
         for i, value in enumerate(values):
             if not math.isfinite(value):
@@ -119,8 +139,13 @@ def _mistakes(table: Table) -> Iterator[str]:
             table.reset(state, table.default_params, ctypes.addressof(rng), 1)
             yield from overrun("reset")
             yield from observed(step)
-        draw = (draw * 6364136223846793005 + 1442695040888963407) % 2**64
-        action.value = (draw >> 33) % table.actions
+        for i in range(table.action_count):
+            draw = (draw * 6364136223846793005 + 1442695040888963407) % 2**64
+            if table.action_bounds:
+                low, high = table.action_bounds[i].low, table.action_bounds[i].high
+                action[i] = low + (high - low) * (draw >> 33) / 2**31
+            else:
+                action[i] = (draw >> 33) % table.choices[i]
         table.step(state, table.default_params, ctypes.addressof(action), ctypes.addressof(rng),
                    ctypes.addressof(outcome), 1)  # fmt: skip
         yield from overrun("step")
@@ -128,6 +153,11 @@ def _mistakes(table: Table) -> Iterator[str]:
             yield f"step gives a reward that is {_not_finite(outcome.reward)} after {_env_steps(step + 1)}"
         yield from observed(step + 1)
         ended = outcome.terminated or outcome.truncated
+        if ended and table.metric:
+            metric = ctypes.c_float(-1.0)
+            table.metric(state, table.default_params, ctypes.addressof(metric), 1)
+            if not 0.0 <= metric.value <= 1.0:
+                yield f"metric is {metric.value:g} at the end of an episode; legal is 0 to 1"
 
 
 def _env_steps(n: int) -> str:

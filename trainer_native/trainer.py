@@ -101,7 +101,10 @@ def build_info() -> dict:
 
 
 def _environment(env: str | Path | Environment) -> Environment:
-    return env if isinstance(env, Environment) else environments.find(env)
+    found = env if isinstance(env, Environment) else environments.find(env)
+    if len(found.choices) != 1:
+        raise environments.HeaderError(f"{found.name}: the trainer takes one discrete action per env step so far")
+    return found
 
 
 def _solve(solve: Solve | dict) -> Solve:

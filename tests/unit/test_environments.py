@@ -428,7 +428,86 @@ def test_breakout_a_policy_under_the_ball_nearly_clears_both_screens():
 
 
 def test_the_table_is_laid_out_as_in_the_header():
-    assert ctypes.sizeof(environments.Table) == 112
+    assert ctypes.sizeof(environments.Table) == 176
     assert environments.INPUT.itemsize == 12 and environments.OUTCOME.itemsize == 8
     table = environments.Table.from_address(find("cartpole").table_address)
     assert (table.name, table.abi, table.params_fields) == (b"cartpole", headers.abi(), 0)
+
+
+KINDS = """// Kinds: every optional part of a header.
+#pragma once
+#include "environment.h"
+namespace kinds {
+constexpr int observation_size = 12, longest_episode = 5;
+ACTIONS
+constexpr bool needs_memory = true;
+constexpr sweep::Image image = {2, 3, 2};
+constexpr sweep::Picture picture = {30.0f, 20.0f};
+struct State { float first, second; int steps; };
+struct Params {};
+SWEEP_FN constexpr sweep::Input input(int i) { return i ? sweep::flag() : sweep::typical(0.0f, 255.0f); }
+SWEEP_FN void reset(State& s, const Params&, sweep::Rng& rng) { s = {rng.normal(), rng.chance(0.5f) ? 1.0f : 0.0f, 0}; }
+SWEEP_FN sweep::Outcome step(State& s, const Params&, const NUMBER* action, sweep::Rng&) {
+    s.first = float(action[0]);
+    s.second = float(action[1]);
+    return {s.first + 10.0f * s.second, false, ++s.steps >= longest_episode};
+}
+SWEEP_FN void observe(const State& s, const Params&, sweep::uint8* observation) {
+    for (int i = 0; i < 12; i++) observation[i] = i == 0 ? 200 : i == s.steps;
+}
+SWEEP_FN float metric(const State& s, const Params&) { return s.steps / 5.0f; }
+SWEEP_FN void draw(const State&, const Params&, sweep::Canvas& c) { c.rectangle(1, 2, 3, 4, 0xFF0000); }
+}  // namespace kinds
+"""
+
+
+@pytest.mark.parametrize("number, actions, legal, reward, illegal", [
+    ("int", "constexpr int actions[] = {3, 2};", [2, 1], 12.0, [2, 2]),
+    ("float", "constexpr sweep::Bounds actions[] = {{-1, 1}, {0, 4}};", [-0.5, 4.0], 39.5, [0.0, 4.5]),
+])  # fmt: skip
+def test_all_optional_parts(tmp_path, number, actions, legal, reward, illegal):
+    header = tmp_path / "kinds.h"
+    header.write_text(KINDS.replace("NUMBER", number).replace("ACTIONS", actions))
+    env = find(header)
+    assert (env.observation_dtype, env.image, env.needs_memory, env.has_metric) == (np.uint8, (2, 3, 2), True, True)
+    assert env.picture == (30.0, 20.0) and env.about == "Kinds: every optional part of a header."
+    assert env.inputs["is_open"].tolist() == [True] + [False] * 11
+    assert (env.choices, env.action_bounds.tolist()) == (((3, 2), []) if number == "int" else ((), [[-1, 1], [0, 4]]))
+    assert env.actions == (5 if number == "int" else 2)
+    state, paid, terminated, _, seen = transition(env, initial_state(env, 3), legal)
+    assert paid == reward and not terminated and seen.dtype == np.uint8 and seen.tolist() == [200, 1] + [0] * 10
+    with pytest.raises(ValueError, match="action is"):
+        transition(env, state, illegal)
+    with pytest.raises(ValueError, match="takes 2 numbers"):
+        transition(env, state, 1)
+
+
+def test_a_metric_outside_its_range_is_refused(tmp_path):
+    header = tmp_path / "kinds.h"
+    header.write_text(KINDS.replace("NUMBER", "int").replace("ACTIONS", "constexpr int actions[] = {3, 2};").replace("/ 5.0f", "/ 4.0f"))
+    with pytest.raises(HeaderError, match="metric is 1.25 at the end of an episode; legal is 0 to 1"):
+        find(header)
+
+
+def test_a_state_may_be_that_of_another_header(tmp_path):
+    (tmp_path / "corridor.h").write_text((Path(__file__).parents[1] / "native" / "corridor.h").read_text())
+    (tmp_path / "again.h").write_text("""// Again: a corridor once more.
+#pragma once
+#include "corridor.h"
+namespace again {
+using corridor::State;
+using corridor::Params;
+using corridor::observation_size, corridor::actions, corridor::longest_episode;
+using corridor::input, corridor::reset, corridor::step, corridor::observe;
+}  // namespace again
+""")
+    assert find(tmp_path / "again.h").state_dtype == find(tmp_path / "corridor.h").state_dtype
+
+
+def test_normal_numbers_are_normal(tmp_path):
+    header = tmp_path / "kinds.h"
+    header.write_text(KINDS.replace("NUMBER", "int").replace("ACTIONS", "constexpr int actions[] = {3, 2};"))
+    starts = np.array([initial_state(find(header), seed) for seed in range(4000)])
+    drawn = starts["first"]
+    assert abs(drawn.mean()) < 4.9 / np.sqrt(4000) and abs((drawn**2).mean() - 1) < 4.9 * np.sqrt(2 / 4000)  # one in a million each
+    assert abs((drawn**4).mean() - 3) < 4.9 * np.sqrt(96 / 4000) and abs(starts["second"].mean() - 0.5) < 4.9 * 0.5 / np.sqrt(4000)

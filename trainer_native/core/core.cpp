@@ -194,13 +194,13 @@ double environment_seconds(const Game* game, const void* params, int envs, int r
     const EnvironmentTable& t = table(game);
     char* games;
     Rng* rngs;
-    int* actions;
+    float* actions;   // or int32: as wide
     float* observations;
     Outcome* outcomes;
     if (!in_memory([&](Arena& a) {
             games = a.take<char>(long(envs) * t.state_size);
             rngs = a.take<Rng>(envs);
-            actions = a.take<int>(envs);
+            actions = a.take<float>(long(envs) * t.action_count);
             observations = a.take<float>(long(envs) * t.observation_size);
             outcomes = a.take<Outcome>(envs);
         }))
@@ -210,7 +210,11 @@ double environment_seconds(const Game* game, const void* params, int envs, int r
     Rng rng = stream(seed, envs);
     const double start = cpu_seconds();
     for (int round = 0; round < rounds; round++) {
-        for (int i = 0; i < envs; i++) actions[i] = rng.below(t.actions);
+        for (int i = 0; i < envs * t.action_count; i++) {
+            const int j = t.action_count == 1 ? 0 : i % t.action_count;
+            if (t.choices) reinterpret_cast<int*>(actions)[i] = rng.below(t.choices[j]);
+            else actions[i] = rng.uniform(float(t.action_bounds[j].low), float(t.action_bounds[j].high));
+        }
         t.step(games, params, actions, rngs, outcomes, envs);
         for (int i = 0; i < envs; i++)
             if (outcomes[i].terminated || outcomes[i].truncated)

@@ -4,7 +4,7 @@
 // its variant 13. A stream is 8 bytes, so every environment copy has its own and the order of the copies does not matter.
 #pragma once
 
-#include "device.h"
+#include "math.h"
 
 namespace sweep {
 
@@ -26,6 +26,13 @@ struct Rng {
     SWEEP_FN float uniform(float low, float high) { return fma(uniform(), high - low, low); }
     // Uniform in 0 .. n - 1 (n up to 2^16: the bias is under n / 2^32).
     SWEEP_FN int below(int n) { return static_cast<int>((static_cast<uint64>(next()) * static_cast<uint32>(n)) >> 32); }
+    // True with this probability.
+    SWEEP_FN bool chance(float p) { return uniform() < p; }
+    // Normal, mean 0 and deviation 1, from two draws (Box, Muller 1958); at most 5.77 in size.
+    SWEEP_FN float normal() {
+        const float radius = square_root(-2.0f * log(1.0f - uniform()));
+        return radius * cos(6.2831853072f * uniform());
+    }
 };
 
 // The stream numbered `stream` of a seed: streams of one seed, and the same stream of two seeds, start far apart.

@@ -173,10 +173,22 @@ inline float merge_rewards(Block b, const Player& p, const Outcome* outcomes, in
     return float(1.0 / square_root(variance + 1e-8));
 }
 
+// What `count` games show, as floats [count, stride]. Bytes are written behind where their floats will lie, so that those may
+// take their place in order.
+inline void observe_raw(const Player& p, const char* games, float* observations, long stride, int count) {
+    if (!p.game->observation_bytes) return p.game->observe(games, p.params, observations, int(stride), count);
+    const int size = p.game->observation_size;
+    p.game->observe(games, p.params, reinterpret_cast<uint8*>(observations) + 3 * size, int(stride) * 4, count);
+    for (int r = 0; r < count; r++) {
+        const uint8* bytes = reinterpret_cast<uint8*>(observations + r * stride) + 3 * size;
+        for (int i = 0; i < size; i++) observations[r * stride + i] = float(bytes[i]);
+    }
+}
+
 inline void observe(Block b, const Player& p, const char* games, float* observations, long stride, int rows) {
     const Range mine = share_of(b, rows);
-    p.game->observe(games + long(mine.first) * p.game->state_size, p.params, observations + mine.first * stride,
-                    int(stride), mine.last - mine.first);
+    observe_raw(p, games + long(mine.first) * p.game->state_size, observations + mine.first * stride, stride,
+                mine.last - mine.first);
     b.sync();
     if (p.moments.mean) gather_moments(b, p, observations, stride, rows);
     normalise(b, p.normaliser, observations, stride, rows);
@@ -203,7 +215,7 @@ inline float value_at_truncation(const Player& p, const float* weights, const Ro
     float* states[most_states];
     layer_pointers(p.shape, r.states, envs, n, states);
     float* seen = r.following + n * stride;
-    p.game->observe(r.games + long(n) * p.game->state_size, p.params, seen, int(stride), 1);
+    observe_raw(p, r.games + long(n) * p.game->state_size, seen, stride, 1);
     normalise(alone(), p.normaliser, seen, stride, 1);
     const float keep = 1.0f;
     const Activations own = room.part(p.shape, n);

@@ -4,6 +4,7 @@
 //   SWEEP_GAME            the header's namespace
 //   SWEEP_STATE_FIELDS    X(field) for each field of State, in order
 //   SWEEP_PARAMS_FIELDS   X(field) for each field of Params, in order; not defined where there is none
+//   SWEEP_HAS_IMAGE, SWEEP_HAS_NEEDS_MEMORY, SWEEP_HAS_METRIC, SWEEP_HAS_PICTURE   where the header has that optional part
 // trainer_native/environments.py writes those lines and compiles the result.
 #pragma once
 
@@ -42,6 +43,33 @@ template <class T, int n> constexpr int length(const T (&)[n]) { return n; }
 
 template <int n> struct Inputs { Input input[n]; };
 
+// What kind of actions a header's `actions` are: a number of choices, several such numbers, or bounds of continuous ones.
+template <class T> struct Actions;
+template <> struct Actions<const int> {
+    using Type = int;
+    static constexpr int count = 1;
+    static constexpr int choices(const int& actions, int) { return actions; }
+    static constexpr const Bounds* bounds(const int&) { return nullptr; }
+    SWEEP_FN static int of(const int* actions, int copy) { return actions[copy]; }
+};
+template <decltype(sizeof(0)) n> struct Actions<const int[n]> {
+    using Type = int;
+    static constexpr int count = n;
+    static constexpr int choices(const int (&actions)[n], int i) { return actions[i]; }
+    static constexpr const Bounds* bounds(const int (&)[n]) { return nullptr; }
+    SWEEP_FN static const int* of(const int* actions, int copy) { return actions + static_cast<int64>(copy) * count; }
+};
+template <decltype(sizeof(0)) n> struct Actions<const Bounds[n]> {
+    using Type = float;
+    static constexpr int count = n;
+    static constexpr int choices(const Bounds (&)[n], int) { return 1; }
+    static constexpr const Bounds* bounds(const Bounds (&actions)[n]) { return actions; }
+    SWEEP_FN static const float* of(const float* actions, int copy) { return actions + static_cast<int64>(copy) * count; }
+};
+
+template <bool in_bytes> struct Pick { using Type = float; };
+template <> struct Pick<true> { using Type = uint8; };
+
 namespace table {
 
 namespace game = SWEEP_GAME;
@@ -51,7 +79,28 @@ using Params = game::Params;
 static_assert(__is_trivially_copyable(State), "State must be plain data (trivially copyable)");
 static_assert(__is_trivially_copyable(Params), "Params must be plain data (trivially copyable)");
 static_assert(game::observation_size > 0, "observation_size must be at least 1");
-static_assert(game::actions > 1, "actions must be at least 2");
+using Kind = Actions<decltype(game::actions)>;
+constexpr const Bounds* action_bounds = Kind::bounds(game::actions);
+
+struct Choices { int of[Kind::count]; };
+constexpr Choices choices = [] {
+    Choices all = {};
+    for (int i = 0; i < Kind::count; i++) all.of[i] = Kind::choices(game::actions, i);
+    return all;
+}();
+constexpr int outputs = [] {
+    int sum = 0;
+    for (int i = 0; i < Kind::count; i++) sum += choices.of[i];
+    return sum;
+}();
+constexpr bool legal_actions(bool continuous) {
+    for (int i = 0; i < Kind::count; i++)
+        if (continuous && action_bounds ? !(action_bounds[i].low < action_bounds[i].high) : !continuous && !action_bounds && choices.of[i] < 2)
+            return false;
+    return true;
+}
+static_assert(legal_actions(false), "actions must be at least 2");
+static_assert(legal_actions(true), "a continuous action has bounds {low, high}, the low one below the high one");
 static_assert(game::longest_episode > 0, "longest_episode must be at least 1 env step");
 
 #define X(name) field<decltype(State::name)>(#name, __builtin_offsetof(State, name)),
@@ -78,17 +127,57 @@ inline void reset(void* states, const void* params, Rng* rngs, int n) {
     for (int i = 0; i < n; i++) game::reset(state[i], p, rngs[i]);
 }
 
-inline void step(void* states, const void* params, const int* actions, Rng* rngs, Outcome* outcomes, int n) {
+inline void step(void* states, const void* params, const void* actions, Rng* rngs, Outcome* outcomes, int n) {
     State* state = static_cast<State*>(states);
     const Params p = *static_cast<const Params*>(params);
-    for (int i = 0; i < n; i++) outcomes[i] = game::step(state[i], p, actions[i], rngs[i]);
+    const Kind::Type* action = static_cast<const Kind::Type*>(actions);
+    for (int i = 0; i < n; i++) outcomes[i] = game::step(state[i], p, Kind::of(action, i), rngs[i]);
 }
 
-inline void observe(const void* states, const void* params, float* observations, int stride, int n) {
+template <class Number> concept Observed = requires(const State& state, const Params& params, Number* to) {
+    game::observe(state, params, to);
+};
+constexpr bool in_bytes = Observed<uint8> && !Observed<float>;
+
+template <class Number> inline void observe_as(const void* states, const void* params, void* observations, int stride, int n) {
     const State* state = static_cast<const State*>(states);
     const Params p = *static_cast<const Params*>(params);
-    for (int i = 0; i < n; i++) game::observe(state[i], p, observations + static_cast<int64>(i) * stride);
+    Number* to = static_cast<Number*>(observations);
+    for (int i = 0; i < n; i++) game::observe(state[i], p, to + static_cast<int64>(i) * stride);
 }
+using Number = Pick<in_bytes>::Type;
+
+#ifdef SWEEP_HAS_IMAGE
+constexpr Image image = game::image;
+static_assert(image.height * image.width * image.channels == game::observation_size,
+              "an image's height, width and channels multiply to observation_size");
+#else
+constexpr Image image = {};
+#endif
+#ifdef SWEEP_HAS_NEEDS_MEMORY
+constexpr bool needs_memory = game::needs_memory;
+#else
+constexpr bool needs_memory = false;
+#endif
+#ifdef SWEEP_HAS_METRIC
+inline void metric(const void* states, const void* params, float* metrics, int n) {
+    const State* state = static_cast<const State*>(states);
+    const Params p = *static_cast<const Params*>(params);
+    for (int i = 0; i < n; i++) metrics[i] = game::metric(state[i], p);
+}
+#else
+constexpr decltype(EnvironmentTable::metric) metric = nullptr;
+#endif
+#ifdef SWEEP_HAS_PICTURE
+constexpr Picture picture = game::picture;
+static_assert(picture.width > 0.0f && picture.height > 0.0f, "a picture has a width and a height above 0");
+inline void draw(const void* state, const void* params, Canvas* canvas) {
+    game::draw(*static_cast<const State*>(state), *static_cast<const Params*>(params), *canvas);
+}
+#else
+constexpr Picture picture = {};
+constexpr decltype(EnvironmentTable::draw) draw = nullptr;
+#endif
 
 #define SWEEP_TEXT_OF(x) #x
 #define SWEEP_TEXT(x) SWEEP_TEXT_OF(x)
@@ -97,7 +186,13 @@ constexpr EnvironmentTable whole = {
     environment_abi,
     SWEEP_TEXT(SWEEP_GAME),
     game::observation_size,
-    game::actions,
+    in_bytes,
+    image,
+    needs_memory,
+    outputs,
+    Kind::count,
+    action_bounds ? nullptr : choices.of,
+    action_bounds,
     game::longest_episode,
     sizeof(State),
     sizeof(Params),
@@ -115,9 +210,12 @@ constexpr EnvironmentTable whole = {
 #endif
     &default_params,
     inputs.input,
+    picture,
     reset,
     step,
-    observe,
+    observe_as<Number>,
+    metric,
+    draw,
 };
 
 }  // namespace table
