@@ -67,4 +67,15 @@ SWEEP_FN void observe(const State& s, const Params& p, float* observation) {
     if (s.row < p.size) observation[s.row * largest + s.column] = 1.0f;
 }
 
+constexpr sweep::Picture picture = {100.0f, 100.0f};
+
+// The sea, the way to the treasure, the diver.
+SWEEP_FN void draw(const State& s, const Params& p, sweep::Canvas& c) {
+    const float cell = 100.0f / static_cast<float>(p.size);
+    c.rectangle(0.0f, 0.0f, 100.0f, 100.0f, 0x0a2a4a);
+    for (int i = 0; i < p.size; i++)
+        c.rectangle(i * cell, i * cell, cell, cell, i == p.size - 1 ? 0xffcc33 : 0x123a63);
+    if (s.row < p.size) c.disc((s.column + 0.5f) * cell, (s.row + 0.5f) * cell, 0.4f * cell, 0xffffff);
+}
+
 }  // namespace deep_sea

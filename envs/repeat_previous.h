@@ -70,4 +70,16 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     for (int i = 0; i < suits; i++) observation[i] = i == suit;
 }
 
+constexpr sweep::Picture picture = {100.0f, 40.0f};
+
+// The last eight cards, the newest on the right; the one that is asked for lies higher.
+SWEEP_FN void draw(const State& s, const Params& p, sweep::Canvas& c) {
+    const sweep::uint32 colours[suits] = {0x3366cc, 0xff9933, 0x339966, 0xcc3333};
+    for (int back = 1; back <= 8 && back <= s.dealt; back++) {
+        const float x = 100.0f - 12.0f * back, y = back == p.k ? 6.0f : 10.0f;
+        c.rectangle(x, y, 10.0f, 20.0f, 0xeeeeee);
+        c.disc(x + 5.0f, y + 10.0f, 3.5f, colours[s.seen[(s.dealt - back) % room]]);
+    }
+}
+
 }  // namespace repeat_previous

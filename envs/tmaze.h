@@ -7,6 +7,7 @@
 #pragma once
 
 #include "environment.h"
+#include "math.h"
 
 namespace tmaze {
 
@@ -56,6 +57,18 @@ SWEEP_FN void observe(const State& s, const Params& p, float* observation) {
     observation[0] = entrance ? s.side > 0 : !junction;
     observation[1] = entrance || junction;
     observation[2] = entrance ? s.side < 0 : !junction;
+}
+
+constexpr sweep::Picture picture = {100.0f, 30.0f};
+
+// The corridor from left to right, the sign in the entrance's colour: blue for north, orange for south.
+SWEEP_FN void draw(const State& s, const Params& p, sweep::Canvas& c) {
+    const float cell = 96.0f / static_cast<float>(p.length + 1), end = 2.0f + cell * p.length;
+    c.rectangle(2.0f, 12.0f, 96.0f, 6.0f, 0x444444);
+    c.rectangle(end, 2.0f, cell, 26.0f, 0x444444);
+    c.rectangle(2.0f, 12.0f, cell, 6.0f, s.side < 0 ? 0x3388ff : 0xff8833);
+    c.rectangle(end, s.side < 0 ? 2.0f : 22.0f, cell, 6.0f, 0x33cc66);
+    c.disc(2.0f + cell * (s.place + 0.5f), 15.0f + 10.0f * s.turned, sweep::lowest(3.0f, 0.5f * cell), 0xffffff);
 }
 
 }  // namespace tmaze
