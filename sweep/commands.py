@@ -176,11 +176,13 @@ def _overview(data: dict, within: float) -> dict:
     return {**results.best(data, within=within), "study": data["study"].get("label", data["study"]["name"]),
             "question": data["study"]["question"],
             "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
-            "best_mean_return": _best_mean_return(data), "cut_off": _cut_off(data), "crashes": _crashes(data)}
+            "best_mean": _best_mean(data), "cut_off": _cut_off(data), "crashes": _crashes(data)}
 
 
-def _best_mean_return(data: dict) -> float | None:
-    returns = [run["best_return"] for trial in data["trials"] for run in (*trial["runs"], *trial["verification"])]
+def _best_mean(data: dict) -> float | None:
+    """The best mean return of training episodes that any run reached, or mean metric where that is solved on."""
+    best = formats.goal(data["study"]["definition"]).best
+    returns = [run.get(best) for trial in data["trials"] for run in (*trial["runs"], *trial["verification"])]
     return max((value for value in returns if value is not None), default=None)
 
 
@@ -198,9 +200,9 @@ def _crashes(data: dict) -> list[dict]:
 
 def overview(value: dict) -> str:
     """A study for a person: question, solve, counts, front."""
-    solve = value["definition"]["solve"]
+    solve, goal = value["definition"]["solve"], formats.goal(value["definition"])
     head = textwrap.fill(f"{value['study']}: {value['question']}" if value["question"] else value["study"], 80)
-    rule = textwrap.fill(f"{value['env']} is solved by a mean return of {formats.param(solve['mean_return'])} over "
+    rule = textwrap.fill(f"{value['env']} is solved by a {goal.what} of {formats.param(goal.target)} over "
                          f"{solve['episodes']} fresh episodes, policy {solve['policy']}", 80)
     return "\n".join([head, rule, _counted(value), "", terminal.front(value)])
 
@@ -226,10 +228,9 @@ def _unsolved(value: dict) -> str:
         return f"{cut} {were} cut off by the end of the search; give it more --budget\n" if cut else ""
     if runs["diverged"] == total:
         return f"None of {total} runs solved; all diverged: look at the environment's rewards and observations\n"
-    reached = value["best_mean_return"]
+    reached, goal = value["best_mean"], formats.goal(value["definition"])
     best = formats.ABSENT if reached is None else f"{reached:,.4g}"
-    asked = f"{value['definition']['solve']['mean_return']:,.10g}"
-    return f"None of {total} runs solved; best mean return {best}, asked {asked}\n"
+    return f"None of {total} runs solved; best {goal.what} {best}, asked {goal.target:,.10g}\n"
 
 
 def best(database: str, name: str, max_parameters: int | None, within: float) -> dict:

@@ -57,6 +57,7 @@ class Database:
                 if self._is_empty():  # else another process was faster
                     self._create()
         self._check_schema()
+        self._update_schema()
         self.execute("PRAGMA synchronous = NORMAL")
         self.execute("PRAGMA foreign_keys = ON")
         with self.writing():  # fails now, not at the first run, where the file cannot be written
@@ -77,11 +78,23 @@ class Database:
                 f"{self.path} was written by a newer sweep (schema {version}, this one reads {schema.SCHEMA}); "
                 "update sweep, or give --db another path"
             )
-        if version < schema.SCHEMA:
+        if version < schema.OLDEST:
             raise StoreError(
-                f"{self.path} was written by an older sweep (schema {version}, this one reads {schema.SCHEMA}); "
+                f"{self.path} was written by an older sweep (schema {version}, this one reads from {schema.OLDEST} on); "
                 "read it with that one, and give --db another path"
             )
+
+    def _update_schema(self) -> None:
+        """Adds what a file of an older schema lacks: columns, NULL in the rows that are there."""
+        if self.execute("PRAGMA user_version").fetchone()[0] == schema.SCHEMA:
+            return
+        with self.writing():
+            version = self.execute("PRAGMA user_version").fetchone()[0]   # another process may have been faster
+            for newer in range(version + 1, schema.SCHEMA + 1):
+                for table, columns in schema.ADDED[newer].items():
+                    for column, kind in columns.items():
+                        self.execute(f"ALTER TABLE {table} ADD COLUMN {column} {sqlite_utils.db.COLUMN_TYPE_MAPPING[kind]}")
+            self.execute(f"PRAGMA user_version = {schema.SCHEMA}")
 
     def _create(self) -> None:
         for table, columns in schema.TABLES.items():

@@ -119,7 +119,8 @@ class Search:
     def __init__(self, study, store, study_id, invocation, seed, sampler, progress, workers, cpu_before):
         self.study, self.store, self.study_id, self.invocation, self.seed = study, store, study_id, invocation, seed
         self.sampler, self.progress = sampler, progress
-        self.race = Race(study.budget.run_seconds, study.budget.seeds, seed, study.solve.mean_return)
+        self.best = "best_return" if study.solve.metric is None else "best_metric"  # how near an unsolved run came
+        self.race = Race(study.budget.run_seconds, study.budget.seeds, seed, study.solve.target)
         self.trials: dict[int, Trial] = {}
         self.open: dict[int, Trial] = {}
         self.tasks: dict[int, Task] = {}
@@ -225,8 +226,8 @@ class Search:
         self.totals["training_seconds"] += run.seconds
         self.totals["runs"] += 1
         self.typical_seconds = run.seconds if math.isinf(self.typical_seconds) else 0.9 * self.typical_seconds + 0.1 * run.seconds
-        self._record(trial, RunView(run.seed, run.status, run.cpu_seconds, task.cap_seconds, audit, run.reason, run.best_return,
-                                    run.curve))
+        self._record(trial, RunView(run.seed, run.status, run.cpu_seconds, task.cap_seconds, audit, run.reason,
+                                    getattr(run, self.best), run.curve))
         if not trial.flying:
             self._settle(trial)
         if len(self._first) < HOPELESS:
@@ -286,7 +287,7 @@ class Search:
             trial.seeds[row["seed"]] = max(trial.seeds.get(row["seed"], 0), row["attempt"] + 1)
             if row["invocation_id"] in self.here:
                 self._record(trial, RunView(row["seed"], row["status"], row["cpu_seconds"] or 0.0, row["cap_seconds"],
-                                            row["audit"], row["reason"] or "", row["best_return"], curves.get(row["id"])))
+                                            row["audit"], row["reason"] or "", row[self.best], curves.get(row["id"])))
         elsewhere = {r["trial_id"] for r in rows} - {r["trial_id"] for r in rows if r["invocation_id"] in self.here}
         for trial in self.trials.values():
             if trial.id in elsewhere:

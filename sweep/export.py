@@ -122,7 +122,7 @@ def read(path: str | Path) -> Exported:
         params = config.complete(params, environment.params)
     except config.ConfigError as error:
         raise ExportError(f"{path}: {error}") from None
-    return Exported(content["env"], params, study.check_solve(content.get("solve", {}), f"{path} [solve]"), content.get("published", {}))
+    return Exported(content["env"], params, study.check_solve(content.get("solve", {}), f"{path} [solve]", environment), content.get("published", {}))
 
 
 def _toml(value: Any) -> str:

@@ -312,10 +312,10 @@ def _soon(end: float, solves: list[float]) -> float:
     return min(1.03 * end, 1.5 * float(np.quantile(solves, 0.9))) if solves else 1.03 * end
 
 
-def learning_curves(data: dict, against: str = "seconds", goal: float | None = None) -> Figure:
+def learning_curves(data: dict, against: str = "seconds", goal: float | None = None, what: str = "mean return") -> Figure:
     """Mean training return of each seed (faint) and their median (bold) for at most MOST_CURVES finalists.
 
-    `against`: seconds or env_steps. `goal`: the mean return that solves.
+    `against`: seconds or env_steps. `goal`: the mean return that solves, or `what` else.
     """
     import plotly.graph_objects as go
 
@@ -347,7 +347,7 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
         ))
         key = "seconds" if against == "seconds" else "env_steps"
         solves = [r for _, r in runs if r.get("status") == "solved"]
-        solved = [(finite(r.get(key)), finite(r.get("mean_return")), r.get("seed")) for r in solves]
+        solved = [(finite(r.get(key)), finite(r.get(what.replace(" ", "_"))), r.get("seed")) for r in solves]
         solved = [s for s in solved if s[0] is not None and s[1] is not None]
         figure.add_trace(go.Scatter(
             x=[s[0] for s in solved], y=[s[1] for s in solved], mode="markers", showlegend=False, legendgroup=group,
@@ -363,7 +363,7 @@ def learning_curves(data: dict, against: str = "seconds", goal: float | None = N
     if goal is not None:
         level(figure, goal, goal, f"solved: {number(goal)}")
     figure.update_xaxes(title_text=unit, range=[0, _soon(end, ends) or 1.0])
-    figure.update_yaxes(title_text="mean return in training")
+    figure.update_yaxes(title_text=f"{what} in training")
     return figure
 
 

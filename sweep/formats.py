@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 ABSENT = "–"
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -107,3 +107,19 @@ def param(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(param(v) for v in value)
     return str(value)
+
+
+class Goal(NamedTuple):
+    """What a study is solved on."""
+
+    what: str  # "mean return" or "mean metric"
+    target: float | None
+    best: str  # the column of a run that holds the best it reached in training
+
+
+def goal(definition: dict | None) -> Goal:
+    """What the solve of a study's definition asks for."""
+    solve = (definition or {}).get("solve") or {}
+    if "metric" in solve:
+        return Goal("mean metric", finite(solve["metric"]), "best_metric")
+    return Goal("mean return", finite(solve.get("mean_return")), "best_return")

@@ -134,7 +134,7 @@ class Verification:
     def _calibrate(self, pool: LocalPool, number: int) -> None:
         """The same params on all cores at once, without a solve to stop at: what a step costs when the machine is full."""
         trial = self.search.trials[number]
-        endless = dataclasses.replace(self.study, solve=dataclasses.replace(self.study.solve, mean_return=1e300))
+        endless = dataclasses.replace(self.study, solve=dataclasses.replace(self.study.solve, mean_return=1e300, metric=None))
         params = {**trial.params, "try_from": 1e9} if self.study.trainer == "native" else trial.params
         tasks = [trainers.task(index, endless, params, trainers.seed_of(self.search.seed, number, index, "calibrate"),
                                CALIBRATION_SECONDS) for index in range(pool.size)]
@@ -150,8 +150,9 @@ class Verification:
                  for run_id, weights, seed in solved]
         for finished in self._all(pool, tasks, AUDIT_SECONDS):
             if isinstance(finished.run, dict) and finished.run["mean_return"] is not None:
-                mean = finished.run["mean_return"]
-                self.store.add_audit(trial.id, finished.key, mean, AUDIT_EPISODES, mean >= self.study.solve.mean_return)
+                mean, metric, solve = finished.run["mean_return"], finished.run["mean_metric"], self.study.solve
+                held = (mean if solve.metric is None else metric) >= solve.target
+                self.store.add_audit(trial.id, finished.key, mean, AUDIT_EPISODES, held, metric)
 
     def _all(self, pool: LocalPool, tasks: list[dict], seconds: float):
         """Each of the tasks as it ends; those not over after `seconds` in all go with the pool."""

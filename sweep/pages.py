@@ -142,11 +142,11 @@ def _escaped(text: str) -> str:
 
 def draw(data: dict) -> dict[str, list[Figure]]:
     """name -> the figure in each of its views; one without traces says in its annotation why there is nothing to see."""
-    goal = formats.finite(((data["study"].get("definition") or {}).get("solve") or {}).get("mean_return"))
+    goal = formats.goal(data["study"].get("definition"))
     return {
         "front": [figures.front(data), figures.front(data, "median")],
         "kaplan-meier": [figures.kaplan_meier(data)],
-        "learning": [figures.learning_curves(data, against, goal) for against in ("seconds", "env_steps")],
+        "learning": [figures.learning_curves(data, against, goal.target, goal.what) for against in ("seconds", "env_steps")],
         "search": [figures.search(data)],
         "time": [figures.time_spent(data)],
     }

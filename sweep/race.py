@@ -74,7 +74,7 @@ class RunView:
     cap_seconds: float | None = None  # the cap it had at its end
     audit: bool = False
     reason: str = ""  # Run.reason; "cancelled" runs are ignored by the race
-    best_return: float | None = None
+    best_return: float | None = None  # or best metric, where that is solved on
     curve: np.ndarray | None = field(default=None, compare=False, repr=False)  # [points, 4] as trainer_native.Run.curve
 
 
@@ -134,7 +134,7 @@ class Race:
     """The state of the search: add trials and runs in the order they come (or come out of the store), then ask.
 
     run_seconds: budget.run; max_seeds: budget.seeds; study_seed: the study's --seed; target_return:
-    solve.mean_return."""
+    solve.target."""
 
     def __init__(self, run_seconds: float, max_seeds: int = 8, study_seed: int = 0, target_return: float = 0.0):
         self.run_seconds, self.max_seeds = float(run_seconds), int(max_seeds)

@@ -8,7 +8,7 @@ Open it with any SQLite tool (`sqlite3 sweep.db`, `datasette sweep.db`); reading
 | `invocations` | one `sweep run` | `machine`, `build`, `totals` (JSON), `started`, `ended` (NULL: runs or killed) |
 | `trials` | one setting of the hyperparameters | `number`, `params` (JSON), `parameters` (network size), `origin` |
 | `runs` | one training run | `trial_id`, `seed`, `purpose`, `attempt`, `status`, `seconds`, `env_steps` |
-| `curves` | a run's learning curve | `curve`: JSON, a list of [cpu_seconds, seconds, env_steps, mean_return] |
+| `curves` | a run's learning curve | `curve`: JSON, a list of [cpu_seconds, seconds, env_steps, mean_return] (mean metric where that is solved on) |
 | `audits` | a solved run's policy, evaluated again off the clock | `run_id`, `episodes`, `mean_return`, `solved` |
 
 | view | one row is |
@@ -26,7 +26,10 @@ trial, seed and purpose the last attempt counts.
 """
 
 #: PRAGMA user_version of a database this code reads and writes.
-SCHEMA = 1
+SCHEMA = 2
+#: The oldest that it reads, and what a version adds to the one before it: table -> columns, at its end.
+OLDEST = 1
+ADDED: dict[int, dict[str, dict[str, type]]] = {2: {"runs": {"mean_metric": float, "best_metric": float}, "audits": {"mean_metric": float}}}
 #: PRAGMA application_id: says that a SQLite file is ours ("swep").
 APPLICATION = 0x73776570
 
@@ -38,7 +41,7 @@ RUN_FIELDS = {
     "seed": int, "status": str, "reason": str, "parameters": int, "seconds": float, "cpu_seconds": float,
     "setup_seconds": float, "env_steps": int, "iterations": int, "rollout_seconds": float, "update_seconds": float,
     "evaluation_seconds": float, "trigger_seconds": float, "trigger_env_steps": int, "evaluations": int,
-    "mean_return": float, "best_return": float,
+    "mean_return": float, "best_return": float, "mean_metric": float, "best_metric": float,
 }  # fmt: skip
 
 TABLES: dict[str, dict[str, type]] = {
@@ -52,7 +55,7 @@ TABLES: dict[str, dict[str, type]] = {
              "noisy": int, "cap_seconds": float, "worker": str, "started": str, **RUN_FIELDS},
     "curves": {"run_id": int, "points": int, "curve": str},
     "audits": {"id": int, "trial_id": int, "run_id": int, "mean_return": float, "episodes": int, "solved": int,
-               "created": str},
+               "created": str, "mean_metric": float},
 }  # fmt: skip
 PARENTS = {"study_id": "studies", "trial_id": "trials", "invocation_id": "invocations", "run_id": "runs"}
 NOT_NULL = {"name", "hash", "definition", "study_id", "number", "params", "state", "trial_id", "purpose", "attempt",

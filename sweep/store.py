@@ -245,10 +245,12 @@ class Store:
                 self._database.execute("INSERT INTO curves VALUES (?, ?, ?)", [run_id, len(points), text])
         return run_id
 
-    def add_audit(self, trial_id: int, run_id: int, mean_return: float, episodes: int, solved: bool) -> int:
+    def add_audit(self, trial_id: int, run_id: int, mean_return: float, episodes: int, solved: bool,
+                  mean_metric: float | None = None) -> int:
         """The frozen policy of a run, measured again over `episodes` fresh episodes; its id."""
         row = row_of(
-            trial_id=trial_id, run_id=run_id, mean_return=mean_return, episodes=episodes, solved=solved, created=now()
+            trial_id=trial_id, run_id=run_id, mean_return=mean_return, episodes=episodes, solved=solved, created=now(),
+            mean_metric=mean_metric,
         )
         with self._database.writing(f"the audit of run {run_id}"):
             return self._database.insert("audits", row)
@@ -272,7 +274,7 @@ class Store:
         return rows
 
     def curves(self, study_id: int, run_ids: Iterable[int] | None = None) -> dict[int, np.ndarray]:
-        """run_id -> float64 [points, 4]: cpu_seconds, seconds, env_steps, mean_return.
+        """run_id -> float64 [points, 4]: cpu_seconds, seconds, env_steps, mean_return (mean_metric where that is solved on).
 
         Times to a microsecond, nan where absent. Runs stored without a curve are left out. 10,000 curves take 2 s to
         read: ask for those you need.
@@ -288,7 +290,7 @@ class Store:
         return {row["run_id"]: self._curve(row["run_id"], row["curve"]) for row in rows}
 
     def audits(self, study_id: int) -> list[dict]:
-        """id, trial_id, run_id, mean_return, episodes, solved (bool), created."""
+        """id, trial_id, run_id, mean_return, episodes, solved (bool), created, mean_metric."""
         rows = self._database.rows(
             """SELECT audits.* FROM audits JOIN trials ON trials.id = trial_id WHERE study_id = ?
             ORDER BY audits.id""",

@@ -26,8 +26,8 @@ POLICIES = ("sampled", "greedy")
 MOST_EPISODES = 100_000
 #: The tables that hold hyperparameters; a space has these alone.
 TABLES = ("net", "train", "environment")
-_STUDY_KEYS = ("env", "space", "sampler", "solve", "budget", *TABLES)
-_SOLVE_KEYS = ("mean_return", "episodes", "policy")
+_STUDY_KEYS = ("env", "space", "sampler", "solve", "budget", "start", *TABLES)
+_SOLVE_KEYS = ("mean_return", "metric", "episodes", "policy")
 _DURATIONS = '"90s", "15m", "1h30m"'
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 
@@ -59,6 +59,7 @@ class Study:
     source_hash: str  # of the environment
     trainer: str = "native"
     source: Path | None = None
+    start: dict[str, Any] = field(default_factory=dict, hash=False)  # where trial 0 is not the defaults; no part of the definition
 
     def definition(self) -> dict[str, Any]:
         """What makes this study this study, as JSON holds it: not its name, budget, machine or sampler."""
@@ -67,7 +68,7 @@ class Study:
             "source_hash": self.source_hash,
             "dimensions": {name: self.dimensions[name].toml() for name in sorted(self.dimensions)},
             "solve": {
-                "mean_return": float(self.solve.mean_return),
+                "mean_return" if self.solve.metric is None else "metric": float(self.solve.target),
                 "episodes": int(self.solve.episodes),
                 "policy": self.solve.policy,
             },
@@ -82,9 +83,9 @@ class Study:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def trial0(self) -> dict[str, Any]:
-        """params of trial 0: the trainer's defaults, or what the space holds nearest to them."""
+        """params of trial 0: [start], else the trainer's defaults, or what the space holds nearest to them."""
         defaults = {name: h.default for name, h in {**config.HYPERPARAMETERS, **self.environment}.items()}
-        return space.default_params(self.dimensions, {**defaults, "try_from": self.solve.mean_return})
+        return space.default_params(self.dimensions, {**defaults, "try_from": self.solve.target, **self.start})
 
 
 def load(
@@ -125,6 +126,7 @@ def load(
         )
     _check_combinations(dimensions, {name: place for name, (_, place) in named.items()}, where)
 
+    start = _start(content, dimensions, environment, where)
     given = {"study": budget, "verify": verify, "run": run, "seeds": seeds, "env_steps": env_steps}
     chosen = (content.get("sampler", "tpe"), f"{where}: 'sampler'") if sampler is None else (sampler, "--sampler")
     return Study(
@@ -133,12 +135,13 @@ def load(
         space=space_name,
         sampler=_one_of(*chosen, SAMPLERS),
         question=question,
-        solve=_solve(content, where),
+        solve=_solve(content, where, environment),
         budget=_budget(content, where, {key: value for key, value in given.items() if value is not None}),
         dimensions=dimensions,
         environment=environment.params,
         source_hash=environment.source_hash,
         source=path,
+        start=start,
     )
 
 
@@ -208,13 +211,13 @@ def _check_keys(content: dict, legal: tuple[str, ...], where: str, of_what: str)
     """Refuses what stands at the top of a file and is not one of `legal`."""
     for key, value in content.items():
         if key in legal:
-            if key in ("solve", "budget", *TABLES) and not isinstance(value, dict):
+            if key in ("solve", "budget", "start", *TABLES) and not isinstance(value, dict):
                 raise StudyError(f"{where}: {key!r} is {space.brief(value)}; legal is a table, [{key}]")
         elif key in _HOMES:
             raise StudyError(f"{where}: {key!r} belongs to {_HOMES[key]}")
         else:
             written = f"[{key}]" if isinstance(value, dict) else key
-            spelt = ", ".join(f"[{name}]" if name in ("solve", "budget", *TABLES) else name for name in legal)
+            spelt = ", ".join(f"[{name}]" if name in ("solve", "budget", "start", *TABLES) else name for name in legal)
             raise StudyError(f"{where}: {written!r} is not a key of {of_what}.{config.closest(key, legal)} Legal are {spelt}")
 
 
@@ -265,24 +268,64 @@ def _check_combinations(dimensions: dict[str, space.Dimension], places: dict[str
     )
 
 
-def _solve(content: dict, where: str) -> Solve:
+def _start(content: dict, dimensions: dict[str, space.Dimension], environment: Environment, where: str) -> dict[str, Any]:
+    """[start], each value legal and inside its dimension, all of them together too."""
+    place, table = f"{where} [start]", content.get("start", {})
+    known = {**config.HYPERPARAMETERS, **environment.params}
+    start = {}
+    for name, value in table.items():
+        if name not in known and name in _HOMES:
+            raise StudyError(f"{place}: {name!r} belongs to {_HOMES[name]}")
+        if name not in known:
+            raise StudyError(f"{place}: {name!r} is not a hyperparameter.{config.closest(name, known)}")
+        try:
+            start[name] = known[name].check(value)
+        except config.ConfigError as error:
+            raise StudyError(f"{place}: {error}") from None
+        if name not in dimensions:
+            home = known[name].table
+            raise StudyError(f"{place}: {name!r} is not in the space; fix it in [{home}], {name} = {space.text(value)}, or search it there")
+        dimension, value = dimensions[name], start[name]
+        inside = dimension.low <= value <= dimension.high if isinstance(dimension, space.Range) else dimension.contains(value)
+        if not inside:
+            raise StudyError(f"{place}: {name!r} is {space.brief(value)}; the space has {space.text(dimension.toml())}")
+    defaults = {name: h.default for name, h in known.items()}
+    nearest = {name: d.nearest({**defaults, **start}.get(name)) for name, d in dimensions.items()}
+    if start and (illegal := space.legal(nearest)):
+        raise StudyError(f"{place}: {illegal[1]}")
+    return start
+
+
+def _solve(content: dict, where: str, environment: Environment) -> Solve:
     if "solve" not in content:
         raise StudyError(f"{where}: [solve] is missing; legal is a table with mean_return, and maybe episodes and policy")
-    return check_solve(content["solve"], f"{where} [solve]")
+    return check_solve(content["solve"], f"{where} [solve]", environment)
 
 
-def check_solve(table: dict[str, Any], place: str) -> Solve:
+def check_solve(table: dict[str, Any], place: str, environment: Environment) -> Solve:
     """The Solve of a table [solve]. `place` (file and table) begins the line of a StudyError."""
     import trainer_native
 
     _check_table(table, _SOLVE_KEYS, place)
-    if "mean_return" not in table:
-        raise StudyError(f"{place}: 'mean_return' is missing; legal is a number, the mean return that counts as solved")
-    mean_return = table["mean_return"]
-    if not space.is_finite(mean_return):
-        raise StudyError(f"{place}: 'mean_return' is {space.brief(mean_return)}; legal is a finite number")
+    if "mean_return" in table and "metric" in table:
+        raise StudyError(f"{place}: 'mean_return' and 'metric' are both given; legal is one of them")
+    if "metric" in table:
+        metric = table["metric"]
+        if not environment.has_metric:
+            raise StudyError(f"{place}: 'metric' is given, and {environment.name} reports none; legal is mean_return, or a header "
+                             "with `float metric(const State&, const Params&)`")  # fmt: skip
+        if not space.is_finite(metric) or not 0 < metric <= 1:
+            raise StudyError(f"{place}: 'metric' is {space.brief(metric)}; legal is a number above 0 and up to 1")
+        reached = {"metric": float(metric)}
+    elif "mean_return" not in table:
+        also = ", or metric, of 0 to 1" if environment.has_metric else ""
+        raise StudyError(f"{place}: 'mean_return' is missing; legal is a number, the mean return that counts as solved{also}")
+    elif not space.is_finite(table["mean_return"]):
+        raise StudyError(f"{place}: 'mean_return' is {space.brief(table['mean_return'])}; legal is a finite number")
+    else:
+        reached = {"mean_return": float(table["mean_return"])}
     return trainer_native.Solve(
-        mean_return=float(mean_return),
+        **reached,
         episodes=_count(table.get("episodes", 100), f"{place}: 'episodes'", MOST_EPISODES),
         policy=_one_of(table.get("policy", "sampled"), f"{place}: 'policy'", POLICIES),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from trainer_native import Run
@@ -28,7 +28,7 @@ def task(key: int, study: Any, params: dict, seed: int, cap_seconds: float, **mo
         "env": str(study.env),
         "params": params,
         "seed": seed,
-        "solve": {"mean_return": study.solve.mean_return, "episodes": study.solve.episodes, "policy": study.solve.policy},
+        "solve": {key: value for key, value in dataclasses.asdict(study.solve).items() if value is not None},
         "cap_seconds": cap_seconds,
         "max_env_steps": study.budget.max_env_steps or 0,
         **more,
@@ -59,7 +59,7 @@ def execute(task: dict, control: Any) -> Run | dict:
     if task.get("keep_weights"):
         return run
     # The search needs no weights, and a coarse curve: these were most of what a run costs outside training.
-    return replace(run, weights=None, curve=run.curve[:: -(-len(run.curve) // SEARCH_POINTS) or 1])
+    return dataclasses.replace(run, weights=None, curve=run.curve[:: -(-len(run.curve) // SEARCH_POINTS) or 1])
 
 
 def resolve(trainer: str) -> Callable[..., Run]:
@@ -121,4 +121,4 @@ def _evaluate(task: dict, control: Any) -> dict:
     # A seed of its own: the episodes that confirmed the solve must not be counted again.
     found = evaluate(_environment(task["env"]), task["params"], task["weights"], task["episodes"], task["seed"] ^ 0x5EED,
                      policy=task["solve"]["policy"], control=control)
-    return {"mean_return": found["mean_return"]}  # None where it was stopped
+    return {key: found[key] for key in ("mean_return", "mean_metric")}  # None where it was stopped

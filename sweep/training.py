@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import trainer_native
-from sweep import export, formats
+from sweep import export, formats, study
 from sweep.interrupts import Interrupts
 from trainer_native import config, environments
 
@@ -22,19 +22,34 @@ HANGS_AFTER, HANGS_SECONDS = 3.0, 30.0
 
 
 def load(source: str, trial: int | None, database: str) -> export.Exported:
-    """What to train: an exported file, or a trial of a study in the database (the recommended one by default)."""
+    """What to train: an exported file, or a trial of a study in the database (by default the recommended one, else trial 0)."""
     if Path(source).is_file() or source.endswith(".toml"):
         if trial is not None:
             raise export.ExportError(f"--trial picks a trial of a study, and {source} is a file that holds one already")
         return export.read(source)
     from sweep import results, store
 
-    data = results.collect(store.Store(database, create=False, readonly=True), source)
+    starts = trial is None and source in study.names()  # a study that has a file: where it starts is known without a run
+    if starts and not Path(database).exists():
+        return first(source, "it has not been run yet")
+    opened = store.Store(database, create=False, readonly=True)
+    if starts and source not in {row["name"] for row in opened.studies()}:
+        return first(source, "it has not been run yet")
+    data = results.collect(opened, source)
+    if starts and data["recommended"] is None:
+        return first(source, "no trial of it is verified yet")
     found = export.find(data, trial)
     definition = data["study"]["definition"]
     environment = environments.find(data["study"]["env"])
     return export.Exported(data["study"]["env"], config.complete(found["params"], environment.params),
                            trainer_native.Solve(**definition["solve"]), export.published(data, found))
+
+
+def first(name: str, why: str) -> export.Exported:
+    """Trial 0 of a study, by its file alone; says so."""
+    question = study.load(name)
+    print(f"{name}: trial 0, the start of the search ({why})", file=sys.stderr)
+    return export.Exported(question.env, config.complete(question.trial0(), question.environment), question.solve, {})
 
 
 def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, force: bool = False) -> dict[str, Any]:
@@ -66,15 +81,15 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
     run = ended["run"]
     result = {key: getattr(run, key) for key in (
         "status", "reason", "seed", "parameters", "seconds", "cpu_seconds", "setup_seconds", "env_steps", "iterations",
-        "mean_return")}
+        "mean_return", "mean_metric")}
     result |= {"env": exported.env, "env_steps_per_second": run.env_steps / run.seconds if run.seconds else None,
                "published": exported.published, "curve": run.curve, "weights": None}
     if run.weights and not all(np.isfinite(values).all() for values in run.weights.values()):
         result["unwritten"] = "no weights are written: they are not finite"
     elif run.weights:
         about = {"env": exported.env, "environment_hash": environment.source_hash, "params": exported.params,
-                 "solve": dataclasses.asdict(exported.solve), "seed": seed, "status": run.status,
-                 "env_steps": run.env_steps, "mean_return": run.mean_return,
+                 "solve": {k: v for k, v in dataclasses.asdict(exported.solve).items() if v is not None}, "seed": seed, "status": run.status,
+                 "env_steps": run.env_steps, "mean_return": run.mean_return, "mean_metric": run.mean_metric,
                  "semantics": config.SEMANTICS, "build": trainer_native.build_info()["isa"]}
         result["weights"] = str(export.write_weights(out, run.weights, about, force))
     return result

@@ -130,7 +130,8 @@ def asked(study: dict) -> list[tuple[str, str]]:
     lines = []
     if solve:
         acting = "acting greedily" if solve.get("policy") == "greedy" else "acting as in training"
-        reaches = f"reaches a mean return of {formats.number(solve.get('mean_return'))}"
+        of = formats.goal(definition)
+        reaches = f"reaches a {of.what} of {formats.number(of.target)}"
         over = f"over {formats.whole(solve.get('episodes'))} fresh episodes"
         lines.append(("Solved means", f"a frozen copy of the policy {reaches} {over}, {acting}"))
     words = [(formats.duration(budget.get(f"{key}_seconds")), text) for key, text in
@@ -159,9 +160,10 @@ def why_not(data: dict, measured: list[dict]) -> list[str]:
     if not trials or not runs["runs"]:
         return ["No run has ended yet."]
     if not runs["solved"]:
-        returns = [formats.finite(r.get("best_return")) for t in trials for r in t.get("runs") or []]
+        of = formats.goal((data.get("study") or {}).get("definition"))
+        returns = [formats.finite(r.get(of.best)) for t in trials for r in t.get("runs") or []]
         best = max((r for r in returns if r is not None), default=None)
-        seen = "" if best is None else f" The best mean return in training was {formats.number(best)}."
+        seen = "" if best is None else f" The best {of.what} in training was {formats.number(best)}."
         return [f"None of {formats.whole(runs['runs'])} runs has solved.{seen}"]
     if not measured:
         claims = [t for t in trials if time_of(t.get("search"))]

@@ -33,14 +33,21 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class Solve:
-    """When an environment is solved: a frozen policy's mean return over `episodes` fresh episodes reaches `mean_return`.
+    """When an environment is solved: a frozen policy's mean return over `episodes` fresh episodes reaches `mean_return`, or
+    its mean metric `metric` (0 to 1, of a header that reports one); one of the two.
 
     `policy`: "sampled" acts as in training, "greedy" takes the likeliest action.
     """
 
-    mean_return: float
+    mean_return: float | None = None
     episodes: int = 100
     policy: str = "sampled"
+    metric: float | None = None
+
+    @property
+    def target(self) -> float:
+        """What the mean return, or the mean metric, has to reach."""
+        return self.mean_return if self.metric is None else self.metric
 
 
 @dataclass
@@ -64,7 +71,9 @@ class Run:
     evaluations: int                  # solves tried
     mean_return: float | None         # solved: the confirmed mean; else of the last training episodes
     best_return: float | None         # best mean of training episodes
-    curve: np.ndarray                 # float64 [points, 4]: cpu_seconds, seconds, env_steps, mean_return
+    curve: np.ndarray                 # float64 [points, 4]: cpu_seconds, seconds, env_steps, mean return (or metric, if solved on)
+    mean_metric: float | None = None  # as mean_return and best_return; None too where the header has no metric
+    best_metric: float | None = None
     weights: dict[str, np.ndarray] | None = field(default=None, repr=False)
     state: bytes | None = field(default=None, repr=False)  # what an unsolved run goes on from, where it was to be kept
     phases: dict[str, float] = field(default_factory=dict, repr=False)   # CPU seconds of each part; in sum cpu_seconds
@@ -107,10 +116,16 @@ def _environment(env: str | Path | Environment) -> Environment:
     return found
 
 
-def _solve(solve: Solve | dict) -> Solve:
+def _solve(solve: Solve | dict, environment: Environment) -> Solve:
     solve = Solve(**solve) if isinstance(solve, dict) else solve
-    if not isinstance(solve.mean_return, numbers.Real) or not math.isfinite(solve.mean_return):
+    if (solve.mean_return is None) == (solve.metric is None):
+        raise ValueError(f"a solve has either a mean_return or a metric, not {'both' if solve.metric is not None else 'neither'}")
+    if solve.metric is None and (not isinstance(solve.mean_return, numbers.Real) or not math.isfinite(solve.mean_return)):
         raise ValueError(f"a solve's mean_return is a number, not {solve.mean_return!r}")
+    if solve.metric is not None and not (isinstance(solve.metric, numbers.Real) and 0 < solve.metric <= 1):
+        raise ValueError(f"a solve's metric is a number above 0 and up to 1, not {solve.metric!r}")
+    if solve.metric is not None and not environment.has_metric:
+        raise ValueError(f"a solve on a metric, and {environment.name} reports none; give a mean_return")
     if not _whole(solve.episodes, 1, MOST_EPISODES):
         raise ValueError(f"a solve's episodes are a whole number from 1 to {MOST_EPISODES}, not {solve.episodes!r}")
     if solve.policy not in ("sampled", "greedy"):
@@ -143,7 +158,8 @@ def _control(control, max_seconds: float = math.inf) -> np.ndarray:
 
 def memory_needed(env: str | Path | Environment, params: dict, solve: Solve | dict) -> int:
     """Bytes that one run works in. Raises ConfigError, HeaderError, ValueError."""
-    environment, solve = _environment(env), _solve(solve)
+    environment = _environment(env)
+    solve = _solve(solve, environment)
     return _sizes(environment, _complete(environment, params), solve.episodes)[1]
 
 
@@ -251,8 +267,8 @@ def train(
     if device != "cpu":
         raise ValueError(f"the device {device!r} is not there; this trainer runs on 'cpu'")
     environment = _environment(env)
-    solve = _solve(solve)
-    full = _complete(environment, config, solve.mean_return)
+    solve = _solve(solve, environment)
+    full = _complete(environment, config, solve.target)
     seed = _seed(seed)
     if not max_seconds > 0:
         raise ValueError(f"max_seconds is more than 0, not {max_seconds}")
@@ -263,8 +279,8 @@ def train(
     _check_memory(environment, full, solve.episodes, needed)
     label = _label(environment, full, seed, solve, layout) if keep_state or state is not None else {}
     body = None if state is None else states.unpack(state, label, state_size)
-    arguments = (isa(), environment.table_address, environment.param_bytes(full), full, seed, float(solve.mean_return),
-                 int(solve.episodes), solve.policy == "greedy", int(max_env_steps or 0), limits, body, bool(keep_state))
+    arguments = (isa(), environment.table_address, environment.param_bytes(full), full, seed, float(solve.target),
+                 solve.metric is not None, int(solve.episodes), solve.policy == "greedy", int(max_env_steps or 0), limits, body, bool(keep_state))
     result = _core().train(*arguments) if control is not None else _interruptible(_core().train, arguments, limits)
     if result["ending"] == "no_memory":
         raise MemoryError(f"no memory: {full['envs']} envs of {environment.name} over a horizon of {full['horizon']} "
@@ -281,7 +297,8 @@ def train(
 def _label(environment: Environment, full: dict, seed: int, solve: Solve, layout: int) -> dict:
     return {"semantics": config.SEMANTICS, "fma": _core().has_fma(isa()), "layout": layout, "env": environment.name,
             "environment": environment.source_hash, "params": full, "seed": seed,
-            "solve": {"mean_return": float(solve.mean_return), "episodes": int(solve.episodes), "policy": solve.policy}}
+            "solve": {"mean_return" if solve.metric is None else "metric": float(solve.target), "episodes": int(solve.episodes),
+                      "policy": solve.policy}}
 
 
 def _interruptible(function, arguments: tuple, limits: np.ndarray):
@@ -308,10 +325,10 @@ def evaluate(
 ) -> dict:
     """Plays `episodes` fresh episodes with a frozen policy: mean_return, returns (float64 [episodes]), env_steps, seconds.
 
-    `weights` as a Run has them. `control` as for `train`. Raises ValueError where the weights do not fit the params.
+    Also mean_metric and metrics, None where the header has no metric. `weights` as a Run has them. `control` as for `train`. Raises ValueError where the weights do not fit the params.
     """
     environment = _environment(env)
-    solve = _solve(Solve(0.0, episodes, policy))
+    solve = _solve(Solve(0.0, episodes, policy), environment)
     full = _complete(environment, params)
     seed, limits = _seed(seed), _control(control)
     room = full | {"envs": 4, "minibatches": 1, "horizon": 4}  # nothing but the episodes takes room here
@@ -322,9 +339,10 @@ def evaluate(
     arguments = (isa(), environment.table_address, environment.param_bytes(full), full, flat, normaliser, seed, episodes,
                  solve.policy == "greedy", limits)
     call = _core().evaluate
-    env_steps, returns = call(*arguments) if control is not None else _interruptible(call, arguments, limits)
+    env_steps, returns, metrics = call(*arguments) if control is not None else _interruptible(call, arguments, limits)
     if env_steps == -2:
         raise MemoryError(f"no memory for {episodes} episodes of {environment.name} side by side")
     stopped = env_steps < 0
     return {"mean_return": None if stopped else float(returns.mean()), "returns": None if stopped else returns,
+            "mean_metric": None if stopped or metrics is None else float(metrics.mean()), "metrics": None if stopped else metrics,
             "env_steps": None if stopped else env_steps, "seconds": time.monotonic() - start}

@@ -38,7 +38,7 @@ TRAINER = """
 #include "solve.h"
 #include "update.h"
 extern "C" __global__ void train(sweep::Player player, sweep::UpdateOptions o, float* weights, sweep::Rollout rollout,
-                                 sweep::Activations room, sweep::RecentReturns recent, sweep::UpdateRoom update_room,
+                                 sweep::Activations room, sweep::RecentEpisodes recent, sweep::UpdateRoom update_room,
                                  sweep::EvaluationRoom evaluation, sweep::Rng* rng, float* returns) {
     const sweep::Block b = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
     const auto never = [] { return false; };
@@ -47,7 +47,7 @@ extern "C" __global__ void train(sweep::Player player, sweep::UpdateOptions o, f
     sweep::play(b, player, weights, o.envs, o.steps, rollout, room, recent, never);
     sweep::update(b, player.shape, o, weights, rollout, update_room, *rng, never);
     sweep::merge_moments(b, player);
-    sweep::evaluate(b, player, weights, 1, false, evaluation, returns, never);
+    sweep::evaluate(b, player, weights, 1, false, evaluation, returns, returns, never);
 }
 """
 

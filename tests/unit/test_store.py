@@ -53,6 +53,8 @@ def run(seed=0, status="solved", points=3, **changes):
         "evaluations": 1,
         "mean_return": 812.5,
         "best_return": 830.0,
+        "mean_metric": 0.94,
+        "best_metric": None,
         "curve": curve,
         "weights": None,
     }
@@ -114,7 +116,7 @@ def test_trials_invocations_audits(filled):
     filled.set_trial(1, "ended", 0.5)
     filled.end_invocation(1, {"training_seconds": 12.5, "broken": math.nan})
     run_id = filled.add_run(1, 1, run())
-    filled.add_audit(1, run_id, 805.0, 1000, np.bool_(True))
+    filled.add_audit(1, run_id, 805.0, 1000, np.bool_(True), 0.93)
     (trial,) = filled.trials(1)
     assert trial["params"] == {"hidden": 16, "gamma": 0.98}
     assert (trial["state"], trial["value"], trial["origin"], trial["parameters"]) == ("ended", 0.5, "default", 1234)
@@ -122,7 +124,7 @@ def test_trials_invocations_audits(filled):
     assert invocation["machine"] == {"cpu": "x"} and invocation["ended"] >= invocation["started"]
     assert invocation["totals"] == {"training_seconds": 12.5, "broken": None}
     (audit,) = filled.audits(1)
-    assert (audit["run_id"], audit["episodes"], audit["solved"]) == (run_id, 1000, True)
+    assert (audit["run_id"], audit["episodes"], audit["solved"], audit["mean_metric"]) == (run_id, 1000, True, 0.93)
 
 
 def test_same_definition_goes_on_another_is_a_new_study(store):
@@ -360,7 +362,7 @@ def test_unknown_study_names_what_was_meant(store):
         (lambda p: p.mkdir(), "is a folder"),
         (lambda p: foreign(p, "CREATE TABLE theirs (x)"), "another program"),
         (lambda p: version(p, schema.SCHEMA + 1), "newer sweep.*update sweep"),
-        (lambda p: version(p, schema.SCHEMA - 1), "older sweep"),
+        (lambda p: version(p, schema.OLDEST - 1), "older sweep"),
     ],
 )
 def test_files_that_are_not_ours(path, make, says, readonly):
@@ -382,6 +384,25 @@ def foreign(path, sql):
 def version(path, number):
     Store(path).close()
     foreign(path, f"PRAGMA user_version = {number}")
+
+
+def test_a_file_of_an_older_schema_is_read_and_gains_columns(filled, path):
+    """Readers leave it as it is; the first writer adds the columns, and what was there stays."""
+    filled.add_audit(1, filled.add_run(1, 1, run(seed=1), cap_seconds=2.0), 805.0, 1000, True)
+    filled.close()
+    for sql in ("ALTER TABLE runs DROP COLUMN mean_metric", "ALTER TABLE runs DROP COLUMN best_metric",
+                "ALTER TABLE audits DROP COLUMN mean_metric", "PRAGMA user_version = 1"):
+        foreign(path, sql)
+    with Store(path, readonly=True) as old:
+        (before,), (audit,) = old.runs(1), old.audits(1)
+        assert "mean_metric" not in before and before["mean_return"] == 812.5 and audit["mean_return"] == 805.0
+    for _ in range(2):  # the second time there is nothing left to do
+        with Store(path) as new:
+            (after,), (audit,) = new.runs(1), new.audits(1)
+            assert after == {**before, "mean_metric": None, "best_metric": None} and audit["mean_metric"] is None
+    with Store(path) as new:
+        new.add_run(1, 1, run(seed=2), cap_seconds=2.0)
+        assert [row["mean_metric"] for row in new.runs(1)] == [None, 0.94]
 
 
 def test_paths_that_lead_nowhere(tmp_path):

@@ -29,6 +29,7 @@ class Environment:
     source_hash: str = "abc"
     actions: int = 3
     observation_size: int = 4
+    has_metric: bool = False
     params: dict = dataclasses.field(default_factory=dict)
 
 
@@ -112,6 +113,19 @@ def test_a_study_has_what_its_file_says(here):
     }
     assert study.source == here / "a.toml"
     assert study.trial0() == {"hidden": 16, "gamma": 0.98, "frameskip": 6}
+
+
+def test_trial_0_begins_where_the_file_says(here):
+    """In the space, at the nearest value it has; where the search starts is not part of what the study asks."""
+    plain = load(write(GOOD))
+    started = load(write(GOOD.replace("[net]", "[start]\nhidden = 8\ngamma = 0.95\n[net]")))
+    assert started.trial0() == {"hidden": 8, "gamma": 0.95, "frameskip": 6}
+    assert started.hash == plain.hash and started.start == {"hidden": 8, "gamma": 0.95} and plain.start == {}
+    between = GOOD.replace("[train]\n", "[start]\nenvs = 100\n[train]\nenvs = { pow2 = [8, 512] }\n")
+    assert load(write(between)).trial0() == {"hidden": 16, "envs": 128, "gamma": 0.98, "frameskip": 6}
+    solve = GOOD.replace("[train]\n", "[start]\ntry_from = 700\n[train]\ntry_from = [700, 800]\n")
+    assert load(write(solve)).trial0()["try_from"] == 700
+    assert pickle.loads(pickle.dumps(started)) == started
 
 
 def test_the_command_line_wins_over_the_budget_and_the_sampler(here):
@@ -227,7 +241,7 @@ def test_any_number_of_seconds_is_a_duration(seconds):
 # -- mistakes ---------------------------------------------------------------------------------------------
 
 SAMPLERS = "Legal are tpe, random, cmaes, gp"
-KEYS = "Legal are env, space, sampler, [solve], [budget], [net], [train], [environment]"
+KEYS = "Legal are env, space, sampler, [solve], [budget], [start], [net], [train], [environment]"
 MISTAKES = [
     # -- names
     ("gamma = ", "gama = ", "a.toml [train]: 'gama' is not a hyperparameter. Did you mean 'gamma'?"),
@@ -294,8 +308,23 @@ MISTAKES = [
     ("= 800", "= 800\npolicy = 'gredy'", ("a.toml [solve]: 'policy' is 'gredy'. Did you mean 'greedy'? "
      "Legal are sampled, greedy")),
     ("= 800", "= 800\nepisode = 5", ("a.toml [solve]: 'episode' is not legal here. Did you mean 'episodes'? "
-     "Legal are mean_return, episodes, policy")),
+     "Legal are mean_return, metric, episodes, policy")),
     ("= 800", "= 800\ntry_from = 5", "a.toml [solve]: 'try_from' belongs to [train]"),
+    # -- start
+    ("[net]", "[start]\ngama = 0.9\n[net]", "a.toml [start]: 'gama' is not a hyperparameter. Did you mean 'gamma'?"),
+    ("[net]", "[start]\nepisodes = 9\n[net]", "a.toml [start]: 'episodes' belongs to [solve]"),
+    ("[net]", "[start]\nhidden = 12\n[net]", "a.toml [start]: 'hidden' is 12; legal is a whole number from 8 to 512, a multiple of 8"),
+    ("[net]", "[start]\nhidden = 24\n[net]", "a.toml [start]: 'hidden' is 24; the space has [8, 16]"),
+    ("[net]", "[start]\nhidden = [8, 16]\n[net]", ("a.toml [start]: 'hidden' is [8, 16]; legal is a whole number from 8 to 512, "
+     "a multiple of 8")),
+    ("[net]", "[start]\ngamma = 0.8\n[net]", "a.toml [start]: 'gamma' is 0.8; the space has { near_one = [0.9, 0.999] }"),
+    ("[net]", "[start]\nframeskip = 4\n[net]", "a.toml [start]: 'frameskip' is 4; the space has 6"),
+    ("[net]", "[start]\nepochs = 3\n[net]", ("a.toml [start]: 'epochs' is not in the space; fix it in [train], epochs = 3, "
+     "or search it there")),
+    ("[train]\n", "[start]\nminibatches = 3\n[train]\nminibatches = { int = [1, 8] }\n",
+     "a.toml [start]: 'minibatches' 3 does not divide envs 128"),
+    ("[net]", "start = 3\n[net]", "a.toml [budget]: 'start' is not legal here. Legal are study, verify, run, seeds, env_steps"),
+    ('sampler = "random"', "start = 3", "a.toml: 'start' is 3; legal is a table, [start]"),
     # -- budget
     ('"90s"', '"0s"', "a.toml [budget]: 'study' is '0s'; legal is a duration above zero"),
     ('"90s"', '"90s"\nrun = "0s"', "a.toml [budget]: 'run' is '0s'; legal is a duration above zero"),
@@ -335,7 +364,7 @@ def test_what_changed_between_two_definitions():
                                    "mean_return = 1\nepisodes = " + "9" * 20])
 def test_a_hostile_solve_is_a_short_line(table):
     with pytest.raises(StudyError) as error:
-        studies.check_solve(tomllib.loads(table), "a.toml [solve]")
+        studies.check_solve(tomllib.loads(table), "a.toml [solve]", Environment("breakout"))
     assert len(str(error.value)) < 140
 
 

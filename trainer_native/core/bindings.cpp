@@ -83,12 +83,12 @@ const char* name_of(Ending ending) {
 }
 
 nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict options, unsigned long long seed,
-               double mean_return, int episodes, bool greedy, long long max_env_steps, ControlArray control,
+               double target, bool on_metric, int episodes, bool greedy, long long max_env_steps, ControlArray control,
                std::optional<nb::bytes> state, bool keep_state) {
     const Core& core = core_named(isa);
     const Options o = options_from(Given{options});
     const Game* game = game_at(table);
-    const SolveRule rule = {static_cast<float>(mean_return), episodes, greedy};
+    const SolveRule rule = {static_cast<float>(target), on_metric, episodes, greedy};
     const size_t size = table_of(game).observation_size;
     std::vector<float> weights(core.parameters(game, o)), normaliser(2 * size);
     const size_t state_size = core.sizes(game, o, episodes).state;
@@ -121,6 +121,8 @@ nb::dict train(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     d["trigger_env_steps"] = r.evaluations ? nb::object(nb::int_(r.trigger_env_steps)) : nb::object(nb::none());
     d["mean_return"] = maybe(r.mean_return);
     d["best_return"] = maybe(r.best_return);
+    d["mean_metric"] = maybe(r.mean_metric);
+    d["best_metric"] = maybe(r.best_metric);
     d["curve"] = owned(std::move(curve), {size_t(r.points), 4});
     const size_t parameters = weights.size();
     d["weights"] = owned(std::move(weights), {parameters});
@@ -138,14 +140,17 @@ nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::d
                    WeightArray normaliser, unsigned long long seed, int episodes, bool greedy, ControlArray control) {
     const Core& core = core_named(isa);
     const Options o = options_from(Given{options});
-    std::vector<double> returns(episodes);
+    const bool has_metric = table_of(game_at(table)).metric;
+    std::vector<double> returns(episodes), metrics(has_metric ? episodes : 0);
     long long env_steps;
     {
         nb::gil_scoped_release released;
         env_steps = core.evaluate(game_at(table), params.c_str(), o, weights.data(), normaliser.data(), seed, episodes,
-                                  greedy, control.data(), returns.data());
+                                  greedy, control.data(), returns.data(), metrics.data());
     }
-    return nb::make_tuple(env_steps, owned(std::move(returns), {size_t(episodes)}));
+    const size_t count = metrics.size();
+    return nb::make_tuple(env_steps, owned(std::move(returns), {size_t(episodes)}),
+                          has_metric ? nb::cast(owned(std::move(metrics), {count})) : nb::none());
 }
 
 // What the functions that tests call are asked about.
@@ -247,8 +252,8 @@ NB_MODULE(_core, m) {
     }, "Names of the instruction sets that were built, the plainest first.");
     m.def("runs_here", &runs_here, "isa"_a, "Whether this processor has the instruction set.");
     m.def("has_fma", [](const std::string& isa) { return core_named(isa).has_fma != 0; }, "isa"_a);
-    m.def("train", &train, "isa"_a, "table"_a, "params"_a, "options"_a, "seed"_a, "mean_return"_a, "episodes"_a, "greedy"_a,
-          "max_env_steps"_a, "control"_a, "state"_a = nb::none(), "keep_state"_a = false);
+    m.def("train", &train, "isa"_a, "table"_a, "params"_a, "options"_a, "seed"_a, "target"_a, "on_metric"_a, "episodes"_a,
+          "greedy"_a, "max_env_steps"_a, "control"_a, "state"_a = nb::none(), "keep_state"_a = false);
     m.def("sizes", &sizes, "Bytes of a run's state and of all its memory, and a fingerprint of what lies where in the state.");
     m.def("evaluate", &evaluate);
     m.def("peak_flops", [](const std::string& isa) { return core_named(isa).peak_flops(); }, "isa"_a,

@@ -138,7 +138,7 @@ void run_training(const Game* game, const void* params, const Options& o, unsign
 
 long long run_evaluation(const Game* game, const void* params, const Options& o, const float* weights,
                          const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
-                         double* returns) {
+                         double* returns, double* metrics) {
     [[maybe_unused]] const PlainFloats plain;
     const KeepsLittle after;
     Player p = {};
@@ -146,11 +146,12 @@ long long run_evaluation(const Game* game, const void* params, const Options& o,
     p.params = params;
     p.shape = shape_of(*p.game, o);
     EvaluationRoom room;
-    float *padded_weights, *results;
+    float *padded_weights, *results, *result_metrics;
     if (!in_memory([&](Arena& a) {
             take_normaliser(a, p, o.normalise_inputs == 2);
             padded_weights = a.take<float>(p.shape.weights());
             results = a.take<float>(episodes);
+            result_metrics = a.take<float>(p.game->metric ? episodes : 0);
             room = take_evaluation_room(a, p.shape, p.game->state_size, episodes);
         }))
         return -2;
@@ -164,8 +165,10 @@ long long run_evaluation(const Game* game, const void* params, const Options& o,
     pad(p.shape, weights, padded_weights);
     const double start = cpu_seconds();
     const auto stopped = [&] { return control[1] != 0.0 || cpu_seconds() - start > control[0]; };
-    const long steps = evaluate(Block{}, p, padded_weights, seed, greedy != 0, room, results, stopped);
+    const long steps = evaluate(Block{}, p, padded_weights, seed, greedy != 0, room, results, result_metrics, stopped);
     for (int i = 0; i < episodes; i++) returns[i] = results[i];
+    if (p.game->metric)
+        for (int i = 0; i < episodes; i++) metrics[i] = result_metrics[i];
     return steps;
 }
 
@@ -254,7 +257,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     const Block b = {};
     begin(b, m, whole, seed);
     const Shape& n = m.player.shape;
-    const RecentReturns recent = {m.recent, m.episodes, 1};
+    const RecentEpisodes recent = {m.recent, m.recent_metrics, m.episodes, 1};
     pad(n, acting, m.weights);
     // Two rollouts, so that the second starts in the middle of episodes and from states that are not zero.
     play(b, m.player, m.weights, o.envs, o.horizon, m.rollout, m.acting, recent, [] { return false; });
@@ -323,7 +326,7 @@ void iterate(const Game* game, const void* params, const Options& o, unsigned lo
     begin(b, m, o, seed);
     const Shape& n = m.player.shape;
     const Rollout& r = m.rollout;
-    const RecentReturns recent = {m.recent, m.episodes, 1};
+    const RecentEpisodes recent = {m.recent, m.recent_metrics, m.episodes, 1};
     pad(n, weights, m.weights);
     const long rows = long(o.envs) * o.horizon;
     const int count = options_at(o, 0).sequences / o.minibatches;

@@ -36,7 +36,8 @@ struct Options {
 };
 
 struct SolveRule {
-    float mean_return;
+    float target;
+    int on_metric;   // the target is of the mean metric, not of the mean return
     int episodes;
     int greedy;
 };
@@ -57,8 +58,9 @@ struct Result {
     double trigger_seconds;        // negative: never tried
     long long trigger_env_steps;
     double mean_return, best_return;   // NaN: no episode ended yet, or too few
+    double mean_metric, best_metric;   // NaN also where the game has none
     int points;
-    double curve[most_points][4];  // cpu seconds, seconds, env steps, mean return
+    double curve[most_points][4];  // cpu seconds, seconds, env steps, mean return (mean metric where that is solved on)
 };
 
 // A run's state, bytes that mean something to a core of the same layout: where a run goes on from (null: it begins), and
@@ -108,11 +110,11 @@ struct Core {
     void (*train)(const Game* game, const void* params, const Options& options, unsigned long long seed,
                   const SolveRule& rule, long long max_env_steps, Control control, States states, float* weights,
                   float* normaliser, Result& result);
-    // `episodes` fresh episodes, each counted once: their returns. Gives the env steps; −1 where it was stopped, −2 where
-    // memory was short.
+    // `episodes` fresh episodes, each counted once: their returns, and their metrics where the game has one. Gives the env
+    // steps; −1 where it was stopped, −2 where memory was short.
     long long (*evaluate)(const Game* game, const void* params, const Options& options, const float* weights,
                           const float* normaliser, unsigned long long seed, int episodes, int greedy, Control control,
-                          double* returns);
+                          double* returns, double* metrics);
     // How many layers of the network have a state, of all towers, and the floats of it.
     void (*state_shape)(const Game* game, const Options& options, int* layers, int* floats);
     // What the bounds of a benchmark are made of: FLOP per second of this core's multiply-adds, and CPU seconds of

@@ -23,15 +23,19 @@ struct Arena {
     }
 };
 
-// Returns of the episodes that ended last.
-struct RecentReturns {
-    float* values;   // [size], a ring
-    int64* ended;    // episodes so far
+// Returns of the episodes that ended last, and their metrics where the game has one.
+struct RecentEpisodes {
+    float *returns, *metrics;   // [size], rings
+    int64* ended;               // episodes so far
     int size;
 
-    SWEEP_FN void add(float value) const { values[(*ended)++ % size] = value; }
+    SWEEP_FN void add(float earned, float metric) const {
+        const int64 at = (*ended)++ % size;
+        returns[at] = earned;
+        if (metrics) metrics[at] = metric;
+    }
     SWEEP_FN bool full() const { return *ended >= size; }
-    SWEEP_FN float mean() const {
+    SWEEP_FN float mean(const float* values) const {
         const long count = full() ? size : long(*ended);
         float sums[Sum::size];
         return sum_of(alone(), values, count, sums) / float(count);
@@ -58,6 +62,7 @@ struct Rollout {
     float* advantages;
     Outcome* outcomes;    // [N]
     float* finished;      // [N]: the return of an episode that ended with this step
+    float* metrics;       // [N]: its metric, where the game has one
     Phases* phases;
 };
 
@@ -227,7 +232,7 @@ inline float value_at_truncation(const Player& p, const float* weights, const Ro
 // then it gives false, and the rollout is not to be used. `stopped` gives every lane the same.
 template <class Stopped>
 inline bool play(Block b, const Player& p, const float* weights, int envs, int steps, const Rollout& r,
-                 const Activations& room, const RecentReturns& recent, Stopped stopped) {
+                 const Activations& room, const RecentEpisodes& recent, Stopped stopped) {
     const Shape& n = p.shape;
     const long stride = n.stride(), sequence = stride * steps;
     float* states[most_states];
@@ -271,6 +276,7 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
                     reward = fma(p.gamma, value_at_truncation(p, weights, r, envs, i, room), reward);
                 r.finished[i] = r.episode_return[i];
                 r.episode_return[i] = 0.0f;
+                if (p.game->metric) p.game->metric(r.games + long(i) * p.game->state_size, p.params, r.metrics + i, 1);
                 p.game->reset(r.games + long(i) * p.game->state_size, p.params, r.game_rngs + i, 1);
             }
             r.rewards[row + i] = reward;
@@ -278,7 +284,7 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
         b.sync();
         if (b.lane == 0)
             for (int i = 0; i < envs; i++)
-                if (r.ended[row + i] != 0.0f) recent.add(r.finished[i]);
+                if (r.ended[row + i] != 0.0f) recent.add(r.finished[i], r.metrics[i]);
         r.phases->mark(b, Phase::copying);
     }
     r.phases->count(b, 1);

@@ -37,14 +37,14 @@ struct RunMemory {
     float* next_keep;       // [N]: `keep` of the next rollout's first step, likewise
     float* weights;
     Rng* order_rng;
-    float* recent;
+    float *recent, *recent_metrics;   // [episodes] each; no metrics where the game has none
     int64* episodes;    // [1]: ended so far
     Player player;
     Rollout rollout;
     UpdateRoom update;
     EvaluationRoom evaluation;
     Activations acting;
-    float* evaluated;   // [episodes]
+    float *evaluated, *evaluated_metrics;   // [episodes]
     int* stop;          // [1]: whether lane 0 wants the run to end, and why
 };
 
@@ -80,6 +80,7 @@ inline void lay_out_state(Arena& memory, RunMemory& m, const Options& o, int epi
     m.update.optimizer.powers = memory.take<double>(2);
     m.order_rng = memory.take<Rng>(1);
     m.recent = memory.take<float>(episodes);
+    m.recent_metrics = p.game->metric ? memory.take<float>(episodes) : nullptr;
     m.episodes = memory.take<int64>(1);
     take_normaliser(memory, p, o.normalise_inputs == 2);
     Rollout& r = m.rollout;
@@ -127,6 +128,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     r.advantages = memory.take<float>(rows);
     r.outcomes = memory.take<Outcome>(o.envs);
     r.finished = memory.take<float>(o.envs);
+    r.metrics = memory.take<float>(o.envs);
     r.phases = memory.take<Phases>(1);
     m.acting = take_activations(memory, n, o.envs);
 
@@ -156,6 +158,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     u.optimizer.sums = memory.take<float>(Sum::size);
     m.evaluation = take_evaluation_room(memory, n, game.state_size, episodes);
     m.evaluated = memory.take<float>(episodes);
+    m.evaluated_metrics = game.metric ? memory.take<float>(episodes) : nullptr;
     m.stop = memory.take<int>(1);
     p.rewards.sums = u.optimizer.sums;
     return m;
@@ -178,7 +181,7 @@ inline void begin_state(Block b, RunMemory& m, const Options& o, uint64 seed) {
         sweep_core::Result& result = m.progress->result;
         result.parameters = parameters_of(p.shape);
         result.trigger_seconds = -1.0;
-        result.mean_return = result.best_return = NAN;
+        result.mean_return = result.best_return = result.mean_metric = result.best_metric = NAN;
         m.progress->every = 1;
         if (p.rewards.moments) {
             p.rewards.moments[0] = 1e-4;
@@ -257,10 +260,12 @@ inline UpdateOptions options_at(const Options& o, long env_steps) {
 // A learning curve that never outgrows its room: full, it drops every other point and keeps points half as often.
 struct Curve {
     sweep_core::Result& result;
+    bool of_metric;   // what is drawn is the mean metric
     int64 every, seen;
 
     void put() {
-        const double point[4] = {result.cpu_seconds, result.seconds, double(result.env_steps), result.mean_return};
+        const double point[4] = {result.cpu_seconds, result.seconds, double(result.env_steps),
+                                 of_metric ? result.mean_metric : result.mean_return};
         for (int j = 0; j < 4; j++) result.curve[result.points][j] = point[j];
         result.points++;
     }
@@ -290,10 +295,10 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
     else
         begin_state(b, m, o, seed);
     begin_room(b, m, o);
-    const RecentReturns recent = {m.recent, m.episodes, rule.episodes};
+    const RecentEpisodes recent = {m.recent, m.recent_metrics, m.episodes, rule.episodes};
     result = m.progress->result;
     double next_try = m.progress->next_try;
-    Curve curve = {result, m.progress->every, m.progress->seen};
+    Curve curve = {result, rule.on_metric != 0, m.progress->every, m.progress->seen};
     b.sync();
     const auto keep = [&] {
         if (!states.kept) return;
@@ -351,9 +356,13 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
         result.update_seconds += after - between;
 
         const int few = rule.episodes < 10 ? rule.episodes : 10;
-        const double mean = *m.episodes >= few ? double(recent.mean()) : NAN;
-        if (!std::isnan(mean) && !(result.best_return >= mean)) result.best_return = mean;
-        result.mean_return = mean;
+        const auto mean_of = [&](const float* values) { return values && *m.episodes >= few ? double(recent.mean(values)) : NAN; };
+        const auto better = [](double best, double mean) { return !std::isnan(mean) && !(best >= mean) ? mean : best; };
+        result.mean_return = mean_of(m.recent);
+        result.mean_metric = mean_of(m.recent_metrics);
+        result.best_return = better(result.best_return, result.mean_return);
+        result.best_metric = better(result.best_metric, result.mean_metric);
+        const double mean = rule.on_metric ? result.mean_metric : result.mean_return;
         if (learnt == Learnt::loss_not_finite) end(Ending::loss_not_finite);
         if (learnt == Learnt::gradient_not_finite) end(Ending::gradient_not_finite);
         if (!ended && recent.full() && mean >= o.try_from && result.env_steps >= next_try && !late()) {
@@ -364,10 +373,14 @@ inline void train(Block b, RunMemory m, const Options& o, uint64 seed, const swe
             m.rollout.phases->mark(b, Phase::rest);
             const uint64 fresh = mix(seed) + evaluation_stream + uint64(result.evaluations++);
             const long evaluated =
-                evaluate(b, m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, late);
-            const double frozen = sum_of(b, m.evaluated, rule.episodes, m.update.optimizer.sums) / rule.episodes;
-            if (evaluated >= 0 && frozen >= rule.mean_return) {
+                evaluate(b, m.player, m.weights, fresh, rule.greedy != 0, m.evaluation, m.evaluated, m.evaluated_metrics, late);
+            const auto frozen_mean = [&](const float* values) {
+                return values ? double(sum_of(b, values, rule.episodes, m.update.optimizer.sums)) / rule.episodes : NAN;
+            };
+            const double frozen = frozen_mean(m.evaluated), frozen_metric = frozen_mean(m.evaluated_metrics);
+            if (evaluated >= 0 && (rule.on_metric ? frozen_metric : frozen) >= rule.target) {
                 result.mean_return = frozen;
+                result.mean_metric = frozen_metric;
                 end(Ending::solved);
             }
             next_try = 1.05 * double(result.env_steps);

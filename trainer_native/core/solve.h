@@ -1,4 +1,4 @@
-// The solve rule: a frozen policy's mean return over fresh episodes, all started together and each counted once.
+// The solve rule: a frozen policy's mean return or metric over fresh episodes, all started together and each counted once.
 #pragma once
 
 #include "rollout.h"
@@ -63,11 +63,12 @@ inline void move_copy(const Player& p, const EvaluationRoom& e, int from, int to
     }
 }
 
-// Plays one episode on each of e.copies copies; returns [copies] in order of the episodes. Gives the env steps played,
-// or −1 where `stopped()` became true on the way. The policy acts with the normaliser as it is: nothing is learnt.
+// Plays one episode on each of e.copies copies; returns [copies] in order of the episodes, and metrics [copies] where the
+// game has one. Gives the env steps played, or −1 where `stopped()` became true on the way. The policy acts with the
+// normaliser as it is: nothing is learnt.
 template <class Stopped>
 inline long evaluate(Block b, Player p, const float* weights, uint64 seed, bool greedy, const EvaluationRoom& e, float* returns,
-                     Stopped stopped) {
+                     float* metrics, Stopped stopped) {
     const Shape& n = p.shape;
     p.moments.mean = nullptr;
     const int stride = n.stride();
@@ -100,6 +101,8 @@ inline long evaluate(Block b, Player p, const float* weights, uint64 seed, bool 
                 e.keep[i] = 1.0f;
                 if (!e.outcomes[i].terminated && !e.outcomes[i].truncated) continue;
                 returns[e.episode[i]] = e.returns[i];
+                if (p.game->metric)
+                    p.game->metric(e.games + long(i) * p.game->state_size, p.params, metrics + e.episode[i], 1);
                 move_copy(p, e, --left, i);
             }
             *e.living = left;
