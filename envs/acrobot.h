@@ -105,4 +105,16 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[5] = s.theta_2_dot;
 }
 
+constexpr sweep::Picture picture = {4.4f, 4.4f};  // m, the fixed end in the middle
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    const float middle = picture.width / 2, angle = s.theta_1 + s.theta_2;
+    const float x = middle + length * sweep::sin(s.theta_1), y = middle + length * sweep::cos(s.theta_1);
+    c.line(0.0f, middle - height, picture.width, middle - height, 0.02f, 0x5A6472);
+    c.line(middle, middle, x, y, 0.2f, 0x4C9BE8);
+    c.line(x, y, x + length * sweep::sin(angle), y + length * sweep::cos(angle), 0.2f, 0x6FD08C);
+    c.disc(middle, middle, 0.1f, 0xF2F2F2);
+    c.disc(x, y, 0.1f, 0xF2F2F2);
+}
+
 }  // namespace acrobot

@@ -273,4 +273,16 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     for (int i = 0; i < rows * columns; i++) observation[quantity_count + i] = s.bricks[i];
 }
 
+constexpr sweep::Picture picture = {field_width, field_height};  // px
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    constexpr sweep::uint32 colours[rows] = {0xD9655B, 0xE08A50, 0xE0B070, 0x6FD08C, 0x4C9BE8, 0x9A7FE0};  // from the top
+    for (int i = 0; i < rows * columns; i++)
+        if (s.bricks[i] == 0)
+            c.rectangle(i % columns * brick_width + 1, bricks_top + i / columns * brick_height + 1, brick_width - 2,
+                        brick_height - 2, colours[i / columns]);
+    c.rectangle(s.paddle_x, s.paddle_y, s.paddle_width, 8.0f, 0xF2F2F2);
+    c.rectangle(s.ball_x, s.ball_y, ball_size, ball_size, 0xF2F2F2);
+}
+
 }  // namespace breakout

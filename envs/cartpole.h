@@ -31,11 +31,11 @@ struct State {
 
 struct Params {};
 
-// Positions end where the episode does; speeds know no limit, but in play nearly all stay within 3.
+// Positions are seen up to the env step that leaves their range; speeds know no limit, but in play nearly all stay within 3.
 SWEEP_FN constexpr sweep::Input input(int i) {
-    return i == 0 ? sweep::quantity(-widest_x, widest_x)
-         : i == 2 ? sweep::quantity(-widest_angle, widest_angle)
-                  : sweep::quantity(-3.0f, 3.0f);
+    return i == 0 ? sweep::typical(-widest_x, widest_x)
+         : i == 2 ? sweep::typical(-widest_angle, widest_angle)
+                  : sweep::typical(-3.0f, 3.0f);
 }
 
 SWEEP_FN void reset(State& s, const Params&, sweep::Rng& rng) {
@@ -68,6 +68,17 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[1] = s.x_dot;
     observation[2] = s.theta;
     observation[3] = s.theta_dot;
+}
+
+// The track from -2.8 to 2.8 m.
+constexpr sweep::Picture picture = {5.6f, 2.4f};
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    const float middle = picture.width / 2, top = 1.6f, x = middle + s.x;
+    c.line(middle - widest_x, top + 0.2f, middle + widest_x, top + 0.2f, 0.02f, 0x5A6472);
+    c.rectangle(x - 0.25f, top, 0.5f, 0.2f, 0x4C9BE8);
+    c.line(x, top, x + 2 * half_length * sweep::sin(s.theta), top - 2 * half_length * sweep::cos(s.theta), 0.08f, 0xE0B070);
+    c.disc(x, top, 0.05f, 0xF2F2F2);
 }
 
 }  // namespace cartpole

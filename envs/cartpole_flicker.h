@@ -32,7 +32,7 @@ SWEEP_FN constexpr sweep::Input input(int i) { return cartpole::input(i); }
 
 // The cart as it is now, and whether it is seen.
 SWEEP_FN void show(State& s, const cartpole::State& cart, const Params& params, sweep::Rng& rng) {
-    s = {cart.x, cart.x_dot, cart.theta, cart.theta_dot, cart.steps, rng.uniform() < params.blank_probability ? 1 : 0};
+    s = {cart.x, cart.x_dot, cart.theta, cart.theta_dot, cart.steps, rng.chance(params.blank_probability)};
 }
 
 SWEEP_FN void reset(State& s, const Params& params, sweep::Rng& rng) {
@@ -54,6 +54,14 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[1] = seen * s.x_dot;
     observation[2] = seen * s.theta;
     observation[3] = seen * s.theta_dot;
+}
+
+constexpr sweep::Picture picture = cartpole::picture;
+
+// As it is, seen or not; a lamp tells which.
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    cartpole::draw({s.x, s.x_dot, s.theta, s.theta_dot, s.steps}, {}, c);
+    c.disc(0.2f, 0.2f, 0.1f, s.blank != 0 ? 0x3A2A2A : 0x6FD08C);
 }
 
 }  // namespace cartpole_flicker

@@ -61,4 +61,23 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[1] = s.velocity;
 }
 
+constexpr sweep::Picture picture = {rightmost - leftmost, 1.2f};
+
+// How far down the picture the valley's floor is; its height is 0.55 + 0.45 sin(3 position).
+SWEEP_FN float floor_at(float position) { return 0.7f - 0.45f * sweep::sin(3.0f * position); }
+
+SWEEP_FN void draw_car(float position, float flag, sweep::Canvas& c) {
+    constexpr int pieces = 36;
+    for (int i = 0; i < pieces; i++) {
+        const float from = leftmost + picture.width * i / pieces, to = leftmost + picture.width * (i + 1) / pieces;
+        c.line(from - leftmost, floor_at(from), to - leftmost, floor_at(to), 0.01f, 0x5A6472);
+    }
+    const float pole = flag - leftmost, ground = floor_at(flag);
+    c.line(pole, ground, pole, ground - 0.16f, 0.01f, 0xF2F2F2);
+    c.rectangle(pole, ground - 0.16f, 0.08f, 0.05f, 0xE0B070);
+    c.disc(position - leftmost, floor_at(position) - 0.045f, 0.04f, 0x4C9BE8);
+}
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) { draw_car(s.position, goal, c); }
+
 }  // namespace mountain_car
