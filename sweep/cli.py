@@ -196,6 +196,24 @@ def envs(as_json) -> None:
 
 
 @cli.command()
+@click.argument("env", metavar="HEADER|ENV")
+@click.option("--steps", type=click.IntRange(1_000, 10**9), default=100_000, show_default=True, metavar="N",
+              help="Env steps to play, or those of one longest episode if that is more.")
+@seed
+@as_json
+def check(env, steps, seed, as_json) -> None:
+    """Play an environment at random under sanitizers: what is wrong with it, and what a policy would see.
+
+    HEADER is a path that ends in .h, ENV a name as in `sweep envs`. Exit status 2 where a fault was found.
+    """
+    from sweep import check
+
+    found = check.check(env, steps, seed)
+    out(found, as_json, check.text)
+    sys.exit(2 if found["faults"] else 0)
+
+
+@cli.command()
 @click.argument("study")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @database

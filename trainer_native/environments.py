@@ -82,6 +82,12 @@ def find(env: str | Path | Environment, isa: str | None = None) -> Environment:
     """
     if isinstance(env, Environment):
         return env
+    path = path_of(env)
+    return _load(path, headers.source_hash(path), isa or headers.machine_isas()[0])
+
+
+def path_of(env: str | Path) -> Path:
+    """The header of that name, or at that path, absolute. Raises HeaderError."""
     if isinstance(env, Path) or env.endswith(".h"):
         path = Path(env)
         if not path.is_file():
@@ -91,12 +97,11 @@ def find(env: str | Path | Environment, isa: str | None = None) -> Environment:
         if path is None:
             raise HeaderError(f"{env!r} is not an environment.{closest(env, names())} There are: {', '.join(names())}; "
                               "or give the path of a header, ending in .h")  # fmt: skip
-    path = path.resolve()
-    return _load(path, headers.source_hash(path), isa or headers.machine_isas()[0])
+    return path.resolve()
 
 
-@lru_cache(maxsize=64)
-def _load(path: Path, source_hash: str, isa: str) -> Environment:
+def fields_of(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Field name -> comment, of the header's State and of its Params. Raises HeaderError."""
     name = path.stem
     code = headers.without_comments(headers.read(path))
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not re.search(rf"\bnamespace\s+{name}\b", code):
@@ -105,6 +110,12 @@ def _load(path: Path, source_hash: str, isa: str) -> Environment:
     state, params = headers.fields(path, "State"), headers.fields(path, "Params")
     if not state:
         raise HeaderError(f"{path}: struct State has no fields")
+    return state, params
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, source_hash: str, isa: str) -> Environment:
+    state, params = fields_of(path)
     library, address = load(str(headers.build(path, list(state), list(params), isa)))
     _LIBRARIES.append(library)
     table = Table.from_address(address)
@@ -113,7 +124,7 @@ def _load(path: Path, source_hash: str, isa: str) -> Environment:
     params_dtype = _dtype(table.params_field, table.params_fields, table.params_size)
     continuous, count = bool(table.action_bounds), table.action_count
     return Environment(
-        name, path, source_hash, table.observation_size, np.dtype(np.uint8 if table.observation_bytes else np.float32),
+        path.stem, path, source_hash, table.observation_size, np.dtype(np.uint8 if table.observation_bytes else np.float32),
         tuple(table.image) if table.image[0] else None, bool(table.needs_memory), table.actions,
         () if continuous else tuple(table.choices[:count]),
         np.array([(b.low, b.high) for b in table.action_bounds[:count]] if continuous else []).reshape(-1, 2),

@@ -212,6 +212,13 @@ def cache() -> Path:
     return Path(os.environ.get("SWEEP_CACHE") or Path.home() / ".cache" / "solve-sweep")
 
 
+def line_of(path: Path, function: str) -> int | None:
+    """The line on which a function of a header begins."""
+    code = without_comments(read(path))
+    found = re.search(rf"\b{function}\s*\([^;{{}}]*\)\s*\{{", code)
+    return code.count("\n", 0, found.start()) + 1 if found else None
+
+
 def excerpt(output: str, most: int = 12) -> str:
     """What the compiler said of its first error, with the lines it shows, as it said it."""
     lines = [line for line in output.splitlines() if not re.match(r"In file included from|\s+from .*[:,]$|compilation terminated", line)]
@@ -252,9 +259,8 @@ def first_error(path: Path, output: str) -> str:
         return f"{path}: has {abs(more)} {'{' if more > 0 else '}'} too many; each {{ has its }}, also that of the namespace"
     called = re.search(r"\bgame::(\w+)\(", output[match.end() :])
     if called and called[1] in SIGNATURES:
-        own = re.search(rf"\b{called[1]}\s*\(", code)
-        place = f"{path}:{code.count(chr(10), 0, own.start()) + 1}" if own else f"{path}"
-        return f"{place}: `{called[1]}` does not fit: {message}; legal is `{SIGNATURES[called[1]]}`"
+        line = line_of(path, called[1])
+        return f"{path}{f':{line}' if line else ''}: `{called[1]}` does not fit: {message}; legal is `{SIGNATURES[called[1]]}`"
     theirs = re.search(rf"^{re.escape(str(path))}:(\d+):", output, re.MULTILINE)  # a note that points into their file
     place = f"{path}:{theirs[1]}" if theirs else f"{path}"
     return f"{place}: does not fit the table of an environment: {message}"
