@@ -139,7 +139,7 @@ def _follows(finding: dict, told: set, guarded: set) -> bool:
     if kind == "address":
         return finding["who"] in guarded
     if kind in ("order", "fill", "build"):
-        return bool(guarded) or bool(told & {"again", "unwritten", "reads"})
+        return bool(guarded) or bool(told & {"again", "unwritten", "reads"}) or (kind == "fill" and "order" in told)
     return False
 
 
