@@ -51,7 +51,7 @@ def _facts(about: dict | None) -> dict | None:
 
 
 def _input(finding: dict) -> dict:
-    found = {key: finding[key] for key in ("input", "flag", "low", "high", "lowest", "highest", "mean", "deviation", "constant")}
+    found = {key: finding[key] for key in ("input", "flag", "open", "low", "high", "lowest", "highest", "mean", "deviation", "constant")}
     return {**found, "outside": finding["outside"] / max(1, finding["count"]), "farthest": finding["farthest"]}
 
 
@@ -178,6 +178,8 @@ def _words(finding: dict, about: dict | None, path: Path, unset: list[str]) -> t
         return finding["line"] or finding["who"], wrong, "legal are finite numbers"
     if kind == "metric":
         return "metric", f"metric gives {finding['value']:g}{place}", "legal are numbers from 0 to 1"
+    if kind == "mark":
+        return "draw", f"draw makes a mark that is not finite{place}", "legal are finite numbers"
     if kind == "both":
         return "step", f"step says terminated and truncated at once{place}; the trainer takes it as terminated", \
             "say truncated only where the rules would go on"  # fmt: skip
@@ -261,7 +263,7 @@ def _ranges(inputs: list[dict], path: Path, when: str = "") -> Iterator[dict]:
         reached = far["lowest"] if far["low"] - far["lowest"] >= far["highest"] - far["high"] else far["highest"]
         yield {"where": _shown(path, line), "what": f"input {name} leaves its bounds {low} to {high}{when}: {formats.number(reached)} at the "
                f"farthest, in {formats.percent(max(i['outside'] for i in group))} of what is seen",
-               "do": "widen them if a policy meets that often: inputs are standardised by them"}  # fmt: skip
+               "do": "widen them, or say sweep::typical(low, high) where there is no limit"}  # fmt: skip
 
 
 # -- shown to a person --------------------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ def text(found: dict) -> str:
 def _seen(found: dict) -> Iterator[str]:
     inputs, episodes = found["inputs"], found["episodes"]
     if inputs:
-        rows = [_row(group) for group in groups(inputs, alike=lambda i: (i["flag"], i["low"], i["high"]))]
+        rows = [_row(group) for group in groups(inputs, alike=lambda i: (i["flag"], i["open"], i["low"], i["high"]))]
         shown = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS - 1]
         yield ""
         yield terminal.table(["input", "stated", "seen", "mean", "deviation", "constant"], shown)
@@ -315,6 +317,8 @@ def _seen(found: dict) -> Iterator[str]:
         lengths = (f"{formats.whole(episodes['shortest'])} / {formats.whole(episodes['median_length'])} / "
                    f"{formats.whole(episodes['longest'])} env steps (shortest, median, longest)")  # fmt: skip
     yield f"episodes   {formats.whole(episodes['episodes'])}: {lengths}; at most {formats.whole(facts['longest_episode'])}"
+    if not episodes["episodes"]:
+        return
     yield f"ended      {formats.percent(episodes['terminated'])} terminated, {formats.percent(episodes['truncated'])} truncated"
     yield (f"return     {formats.number(episodes['mean_return'])} on average, {formats.number(episodes['lowest_return'])} to "
            f"{formats.number(episodes['highest_return'])}; a reward in {formats.percent(episodes['rewarded'])} of env steps")  # fmt: skip
@@ -326,7 +330,8 @@ def _seen(found: dict) -> Iterator[str]:
 
 def _row(group: list[dict]) -> list[str | None]:
     seen = [i for i in group if i["mean"] == i["mean"]]
-    stated = "flag" if group[0]["flag"] else f"{formats.number(group[0]['low'])} to {formats.number(group[0]['high'])}"
+    mark = "~" if group[0]["open"] else ""
+    stated = "flag" if group[0]["flag"] else f"{mark}{formats.number(group[0]['low'])} to {formats.number(group[0]['high'])}"
     if not seen:
         return [_name(group), stated, None, None, None, None]
     low, high = (_snapped(x, group[0]) for x in (min(i["lowest"] for i in seen), max(i["highest"] for i in seen)))

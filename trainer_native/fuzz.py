@@ -121,12 +121,12 @@ class Library:
                 found.append({"fault": "dead" if fatal else "address", "kind": kind[1], "line": self._line(self._frames(report)),
                               "access": access[1].lower() + "s" if access else None, "bytes": int(access[2]) if access else None,
                               "who": self._who(report)})  # fmt: skip
-            elif "#0 " in report and any(name in report for name in ("table::step", "table::reset", "table::observe")):
+            elif "#0 " in report and any(name in report for name in ("table::step", "table::reset", "table::observe", "table::metric", "table::draw")):
                 found.append({"stack": self._line(self._frames(report))})  # of a call that does not return
         return found
 
     def _who(self, report: str) -> str | None:
-        found = re.search(r"\btable::(reset|step|observe)\b", report)
+        found = re.search(r"\btable::(reset|step|observe|metric|draw)", report)
         return found[1] if found else None
 
     def _frames(self, report: str) -> list[tuple[str, int]]:

@@ -235,6 +235,8 @@ SIGNATURES = {
     "reset": "SWEEP_FN void reset(State&, const Params&, sweep::Rng&)",
     "step": "SWEEP_FN sweep::Outcome step(State&, const Params&, int action, sweep::Rng&)",
     "observe": "SWEEP_FN void observe(const State&, const Params&, float* observation)",
+    "metric": "SWEEP_FN float metric(const State&, const Params&)",
+    "draw": "SWEEP_FN void draw(const State&, const Params&, sweep::Canvas&)",
 }
 
 

@@ -1,7 +1,7 @@
 """`sweep check`: each planted fault is found, with the line that has it, and a header without one is not blamed."""
 
 import json
-import re
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from sweep import check, cli
 from trainer_native import fuzz, headers
 
-README = Path(__file__).resolve().parents[2] / "README.md"
 GOOD = """// Walk: a step left or right on a line of 40 cells, or none; 30 steps make an episode.
 #pragma once
 #include "environment.h"
@@ -185,6 +184,39 @@ def test_a_warning(checked, name):
     assert len(found["warnings"]) == 1 and found["warnings"][0]["what"].startswith(what)
 
 
+ROW = "constexpr sweep::Image image = {1, 1, 3};\nconstexpr int observation_size"
+BYTES = [("float* observation", "sweep::uint8* observation"), ("constexpr int observation_size", ROW)]
+SEVERAL = [(", actions = 3", ""), ("struct State", "constexpr int actions[] = {3, 2};\nstruct State"), ("int action,", "const int* action,"),
+           ("(action - 1)", "(action[0] - 1) * (1 + action[1])")]  # fmt: skip
+CONTINUOUS = [(", actions = 3", ""), ("struct State", "constexpr sweep::Bounds actions[] = {{-2, 0.5}};\nstruct State"),
+              ("int action,", "const float* action,"), ("(action - 1)", "static_cast<int>(4.0f * action[0])")]  # fmt: skip
+METRIC = [("SWEEP_FN void observe", "SWEEP_FN float metric(const State& s, const Params&) { return s.at / 39.0f; }\nSWEEP_FN void observe")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong", "what"),
+    [
+        (BYTES, [(OBSERVE, OBSERVE + "    if (s.steps == 4) observation[3] = 0;\n")], "observe writes observation[3] after 4 env steps"),
+        (SEVERAL, [("s.seen[s.at / 10]", "s.seen[s.at / 10 + (action[1] > 0 ? 1 : 0)]")], "index 4 out of bounds"),
+        (CONTINUOUS, [("s.seen[s.at / 10]", "s.seen[action[0] < -1.99f ? -1 : 0]")], "index -1 out of bounds"),
+        (METRIC, [("s.at / 39.0f", "s.at / 30.0f")], "metric gives 1."),
+    ],
+    ids=["bytes", "several", "continuous", "metric"],
+)
+def test_every_kind_of_header(checked, changes, wrong, what):
+    found = checked(changes)
+    assert found["faults"] == [] and found["warnings"] == []
+    assert (found["episodes"]["mean_metric"] > 0.1) if changes is METRIC else math.isnan(found["episodes"]["mean_metric"])
+    (fault,) = checked([*changes, *wrong])["faults"]
+    assert what in fault["what"]
+
+
+def test_bounds_that_are_typical(checked):
+    """Who says so may leave them."""
+    found = checked([("i == 0 ? sweep::quantity(0, width - 1)", "i == 0 ? sweep::typical(0, width - 3)")])
+    assert found["warnings"] == [] and found["inputs"][0]["open"] and found["inputs"][0]["highest"] == 39
+
+
 def test_a_call_that_does_not_return(checked, monkeypatch):
     monkeypatch.setattr(fuzz, "HANG_SECONDS", 2)
     changes = [(STEP, STEP + "    while (s.steps == 9 && s.at >= 0) s.last ^= 1;\n")]
@@ -224,11 +256,3 @@ def test_a_compile_error_is_shown_as_the_compiler_gave_it(checked):
     with pytest.raises(headers.HeaderError, match=r"walk\.h:35: .*stepz") as error:
         checked([(STEP, "    s.stepz++;\n")])
     assert "s.stepz++;" in error.value.__notes__[0]
-
-
-def test_the_example_of_the_readme_has_no_fault(tmp_path, monkeypatch):
-    (text,) = re.findall(r"^<!-- file: envs/fruit\.h -->\n```\w*\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    Path("fruit.h").write_text(text)
-    found = check.check("fruit.h", 20_000, seed=0)
-    assert found["faults"] == [] and found["warnings"] == []

@@ -72,6 +72,10 @@ def test_the_environment_of_the_readme_is_swept(tmp_path):
         return subprocess.run([sys.executable, "-P", "-c", "from sweep.cli import main; main()", *arguments],
                               cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
+    checked = call(*shlex.split(marked("command")["check"])[1:])
+    assert checked.returncode == 0 and checked.stdout.startswith("fruit: no fault found"), checked.stdout
+    shown = re.search(r"^fruit: no fault found.*?^speed", README.read_text(), re.MULTILINE | re.DOTALL)
+    assert checked.stdout.startswith(shown[0])  # all but the speed, to the letter
     command = shlex.split(marked("command")["fruit"])
     ended = call(*command[1:], "--budget", "10s", "--verify", "5s")
     assert ended.returncode == 0, ended.stderr

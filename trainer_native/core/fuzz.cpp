@@ -225,6 +225,21 @@ Params some_params(int kind, Rng& rng) {
     return p;
 }
 
+// Numbers of one action: any choice; anything within the bounds, often a bound itself.
+void some_action(unsigned char* to, Rng& rng) {
+    for (int k = 0; k < game->action_count; k++) {
+        if (game->choices) {
+            const int drawn = rng.below(game->choices[k]);
+            memcpy(to + 4 * k, &drawn, 4);
+        } else {
+            const Bounds b = game->action_bounds[k];
+            const double x = uniform(rng), edge = uniform(rng);
+            const float drawn = static_cast<float>(edge < 0.05 ? b.low : edge > 0.95 ? b.high : b.low + x * (b.high - b.low));
+            memcpy(to + 4 * k, &drawn, 4);
+        }
+    }
+}
+
 constexpr int manners = 4;   // how actions are drawn: 0 and 1 each for itself, 2 repeated for some steps, 3 one per episode
 
 struct Copy {
@@ -236,13 +251,14 @@ struct Copy {
     double total = 0.0;  // of its rewards
 
     Copy(uint64 seed, int number)
-        : state(game->state_size), seen(size_t(game->observation_size) * observation_bytes_each), action(sizeof(int)),
+        : state(game->state_size), seen(size_t(game->observation_size) * observation_bytes_each), action(4 * game->action_count),
           rng(stream(seed, 2 * number)), choice(stream(seed, 2 * number + 1)), manner(number % manners) {
         memset(state.data(), 0, state.size);
         memset(seen.data(), 0, seen.size);
         memset(action.data(), 0, action.size);
     }
     double observation(int i) const {
+        if (game->observation_bytes) return seen.data()[i];
         float x;
         memcpy(&x, seen.data() + size_t(i) * 4, 4);
         return x;
@@ -250,8 +266,7 @@ struct Copy {
     void draw_action() {
         const double again = uniform(choice);
         if (steps > 0 && (manner == 3 || (manner == 2 && again < 0.9))) return;
-        const int drawn = choice.below(game->actions);
-        memcpy(action.data(), &drawn, sizeof(drawn));
+        some_action(action.data(), choice);
     }
 };
 
@@ -268,7 +283,7 @@ Outcome call_step(Copy& c, const Params& p) {
     Outcome outcome = {};
     enter("step");
     const Trap trap;
-    game->step(c.state.data(), p.bytes.data(), reinterpret_cast<const int*>(c.action.data()), &c.rng, &outcome, 1);
+    game->step(c.state.data(), p.bytes.data(), c.action.data(), &c.rng, &outcome, 1);
     c.steps++;
     c.total += outcome.reward;
     c.ended = outcome.terminated || outcome.truncated;
@@ -278,7 +293,7 @@ Outcome call_step(Copy& c, const Params& p) {
 void call_observe(Copy& c, const Params& p) {
     enter("observe");
     const Trap trap;
-    game->observe(c.state.data(), p.bytes.data(), reinterpret_cast<float*>(c.seen.data()), game->observation_size, 1);
+    game->observe(c.state.data(), p.bytes.data(), c.seen.data(), game->observation_size, 1);
 }
 
 // -- faults, each told when it is first met ----------------------------------------------------------------------
@@ -353,11 +368,38 @@ void check_outcome(const Copy& c, const Params& p, const Outcome& outcome) {
         say("{\"fault\": \"both\", %s}", place(c, p).c_str());
 }
 
+// Of the episode that has just ended; NaN where the game has none.
+double check_metric(const Copy& c, const Params& p) {
+    if (!game->metric) return NAN;
+    float x = NAN;
+    enter("metric");
+    game->metric(c.state.data(), p.bytes.data(), &x, 1);
+    if (!(x >= 0.0f && x <= 1.0f) && first_time("metric", ""))
+        say("{\"fault\": \"metric\", \"value\": %s, %s}", number(x).c_str(), place(c, p).c_str());
+    return x;
+}
+
+// Marks that cannot be drawn; a picture is looked at now and then.
+void check_picture(const Copy& c, const Params& p) {
+    if (!game->draw || c.steps % 64 != 0) return;
+    static std::vector<Mark> marks(4096);
+    Canvas canvas = {marks.data(), 0, static_cast<int>(marks.size())};
+    enter("draw");
+    game->draw(c.state.data(), p.bytes.data(), &canvas);
+    for (int i = 0; i < canvas.count; i++) {
+        const Mark& m = marks[i];
+        const bool whole = std::isfinite(m.x) && std::isfinite(m.y) && std::isfinite(m.w) && std::isfinite(m.h) && std::isfinite(m.thickness);
+        if (!whole && first_time("mark", ""))
+            say("{\"fault\": \"mark\", \"index\": %d, %s}", i, place(c, p).c_str());
+    }
+}
+
 void begin(Copy& c, const Params& p) {
     call_reset(c, p);
     check_guards(c, p, "reset");
     check_state(c, p, "reset");
     check_observe(c, p);
+    check_picture(c, p);
 }
 
 Outcome act(Copy& c, const Params& p) {
@@ -367,6 +409,7 @@ Outcome act(Copy& c, const Params& p) {
     check_state(c, p, "step");
     check_outcome(c, p, outcome);
     check_observe(c, p);
+    check_picture(c, p);
     return outcome;
 }
 
@@ -387,6 +430,7 @@ struct Seen {
         sum += shifted;
         squares += shifted * shifted;
         count++;
+        if (input.is_open) return;
         // A bound that is a rounded decimal is met to within a rounding.
         const double beyond = std::max(input.low - x, x - input.high);
         if (beyond <= 1e-5 * std::max(1e-6, double(input.high) - input.low) + 1e-6 * std::abs(x)) return;
@@ -396,9 +440,9 @@ struct Seen {
     void tell(int i, const Input& input) const {
         const double mean = count ? first + sum / count : NAN;
         const double spread = count ? std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count))) : NAN;
-        say("{\"input\": %d, \"flag\": %s, \"low\": %s, \"high\": %s, \"lowest\": %s, \"highest\": %s, \"mean\": %s, "
+        say("{\"input\": %d, \"flag\": %s, \"open\": %s, \"low\": %s, \"high\": %s, \"lowest\": %s, \"highest\": %s, \"mean\": %s, "
             "\"deviation\": %s, \"constant\": %s, \"count\": %ld, \"outside\": %ld, \"farthest\": %s}",
-            i, input.is_flag ? "true" : "false", number(input.low).c_str(), number(input.high).c_str(), number(low).c_str(),
+            i, input.is_flag ? "true" : "false", input.is_open ? "true" : "false", number(input.low).c_str(), number(input.high).c_str(), number(low).c_str(),
             number(high).c_str(), number(mean).c_str(), number(spread).c_str(), changes ? "false" : "true", count, outside,
             number(farthest).c_str());
     }
@@ -455,7 +499,13 @@ void play(long env_steps, int copies, uint64 seed) {
                 c.ended = true;
                 continue;   // not an episode that ended
             }
-            if (!c.ended || !counts) continue;
+            if (!c.ended) continue;
+            const double metric = check_metric(c, p);
+            if (!counts) continue;
+            if (std::isfinite(metric)) {
+                episodes.metric += metric;
+                episodes.metrics++;
+            }
             episodes.lengths.push_back(c.steps);
             (outcome.terminated ? episodes.terminated : episodes.truncated)++;
             episodes.total += c.total;
@@ -488,7 +538,9 @@ void play_params(long env_steps, int copies, uint64 seed) {
         Copy c(seed, number);
         for (long step = 0; step < env_steps / copies; step++) {
             if (c.ended) begin(c, p);
-            if (act(c, p).terminated) continue;
+            const Outcome outcome = act(c, p);
+            if (c.ended) check_metric(c, p);
+            if (outcome.terminated) continue;
             for (int i = 0; i < game->observation_size; i++) seen[i].add(c.observation(i), game->inputs[i]);
         }
     }
@@ -569,11 +621,12 @@ void together(Player& player, int n) {
     const int size = game->state_size, row = game->observation_size * observation_bytes_each;
     Guarded states(size_t(size) * n), seen(size_t(row) * n);
     static std::vector<Outcome> outcomes;
-    static std::vector<int> actions;
+    static std::vector<unsigned char> actions;
+    const int action_bytes = 4 * game->action_count;
     static std::vector<Rng> rngs;
     std::vector<bool> fresh(n);
     outcomes.assign(n, Outcome{});
-    actions.assign(n, 0);
+    actions.assign(size_t(n) * action_bytes, 0);
     rngs.clear();
     for (int i = 0; i < n; i++) {
         Copy& c = *player.copies[i];
@@ -581,7 +634,7 @@ void together(Player& player, int n) {
         if (c.ended) call_reset(c, player.params);
         else c.draw_action();
         memcpy(states.data() + size_t(i) * size, c.state.data(), size);
-        memcpy(&actions[i], c.action.data(), sizeof(int));
+        memcpy(actions.data() + size_t(i) * action_bytes, c.action.data(), action_bytes);
         rngs.push_back(c.rng);
     }
     std::vector<unsigned char> begun(states.data(), states.data() + states.size);
@@ -595,7 +648,7 @@ void together(Player& player, int n) {
         outcomes[i] = {};
     }
     enter("observe");
-    game->observe(states.data(), player.params.bytes.data(), reinterpret_cast<float*>(seen.data()), game->observation_size, n);
+    game->observe(states.data(), player.params.bytes.data(), seen.data(), game->observation_size, n);
     for (int i = 0; i < n; i++) {
         Copy& c = *player.copies[i];
         memcpy(c.state.data(), states.data() + size_t(i) * size, size);
@@ -724,9 +777,10 @@ void speed(double seconds, int n, uint64 seed) {
     std::vector<Rng> rngs;
     for (int i = 0; i < n; i++) rngs.push_back(stream(seed, i));
     constexpr int rows = 64;
-    std::vector<int> actions(size_t(rows) * n);
+    const size_t action_bytes = 4 * size_t(game->action_count);
+    std::vector<unsigned char> actions(rows * n * action_bytes);
     Rng choice = stream(seed, 1ull << 41);
-    for (int& action : actions) action = choice.below(game->actions);
+    for (int i = 0; i < rows * n; i++) some_action(actions.data() + i * action_bytes, choice);
     game->reset(states.data(), p.bytes.data(), rngs.data(), n);
     long env_steps = 0;
     const double start = cpu_seconds();
@@ -734,11 +788,11 @@ void speed(double seconds, int n, uint64 seed) {
     while (used < seconds) {
         for (int row = 0; row < rows; row++, env_steps += n) {
             enter("step");
-            game->step(states.data(), p.bytes.data(), actions.data() + size_t(row) * n, rngs.data(), outcomes.data(), n);
+            game->step(states.data(), p.bytes.data(), actions.data() + row * n * action_bytes, rngs.data(), outcomes.data(), n);
             for (int i = 0; i < n; i++)
                 if (outcomes[i].terminated || outcomes[i].truncated)
                     game->reset(states.data() + size_t(i) * size, p.bytes.data(), &rngs[i], 1);
-            game->observe(states.data(), p.bytes.data(), reinterpret_cast<float*>(seen.data()), game->observation_size, n);
+            game->observe(states.data(), p.bytes.data(), seen.data(), game->observation_size, n);
         }
         used = cpu_seconds() - start;
     }
@@ -746,8 +800,11 @@ void speed(double seconds, int n, uint64 seed) {
 }
 
 void describe() {
-    say("{\"abi\": %d, \"observation_size\": %d, \"actions\": %d, \"longest_episode\": %d, \"state_bytes\": %d, \"params\": %d}",
-        game->abi, game->observation_size, game->actions, game->longest_episode, game->state_size, game->params_fields);
+    say("{\"abi\": %d, \"observation_size\": %d, \"bytes\": %s, \"image\": [%d, %d, %d], \"actions\": %d, \"action_count\": %d, "
+        "\"continuous\": %s, \"longest_episode\": %d, \"state_bytes\": %d, \"params\": %d}",
+        game->abi, game->observation_size, game->observation_bytes ? "true" : "false", game->image.height, game->image.width,
+        game->image.channels, game->actions, game->action_count, game->choices ? "false" : "true", game->longest_episode,
+        game->state_size, game->params_fields);
 }
 
 }  // namespace
@@ -770,6 +827,7 @@ int main(int count, char** words) {
         return 6;
     }
     game = reinterpret_cast<const EnvironmentTable* (*)()>(dlsym(library, "sweep_environment"))();
+    observation_bytes_each = game->observation_bytes ? 1 : 4;
     watch();
     const char* trap = getenv("SWEEP_TRAP");
     trapped = !trap ? 0 : strcmp(trap, "nan") == 0 ? FE_INVALID : strcmp(trap, "infinite") == 0 ? FE_DIVBYZERO | FE_OVERFLOW : 0;
