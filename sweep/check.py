@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sweep import formats, terminal, tomlfiles
+from sweep import formats, library, terminal, tomlfiles
 from trainer_native import environments, fuzz, headers
 
 #: Most rows of the table of inputs; what is alike and side by side shares a row.
@@ -257,9 +257,9 @@ def _outer_variables(path: Path) -> list[tuple[int, str]]:
 def _ranges(inputs: list[dict], path: Path, when: str = "") -> Iterator[dict]:
     """A warning for each input that leaves its stated bounds, those that are alike together."""
     line = headers.line_of(path, "input")
-    for group in groups([i for i in inputs if i["outside"] and not i["flag"]], alike=lambda i: (i["low"], i["high"])):
+    for group in library.groups([i for i in inputs if i["outside"] and not i["flag"]]):
         far = max(group, key=lambda i: i["farthest"])
-        name, low, high = _name(group), formats.number(far["low"]), formats.number(far["high"])
+        name, low, high = library.span(group), formats.number(far["low"]), formats.number(far["high"])
         reached = far["lowest"] if far["low"] - far["lowest"] >= far["highest"] - far["high"] else far["highest"]
         yield {"where": _shown(path, line), "what": f"input {name} leaves its bounds {low} to {high}{when}: {formats.number(reached)} at the "
                f"farthest, in {formats.percent(max(i['outside'] for i in group))} of what is seen",
@@ -267,22 +267,6 @@ def _ranges(inputs: list[dict], path: Path, when: str = "") -> Iterator[dict]:
 
 
 # -- shown to a person --------------------------------------------------------------------------------------------
-
-
-def groups(inputs: list[dict], alike) -> list[list[dict]]:
-    """Neighbours that are `alike` together."""
-    found: list[list[dict]] = []
-    for i in inputs:
-        if found and found[-1][-1]["input"] == i["input"] - 1 and alike(found[-1][-1]) == alike(i):
-            found[-1].append(i)
-        else:
-            found.append([i])
-    return found
-
-
-def _name(group: list[dict]) -> str:
-    first, last = group[0]["input"], group[-1]["input"]
-    return f"{first}" if first == last else f"{first}–{last}"
 
 
 def text(found: dict) -> str:
@@ -302,7 +286,7 @@ def text(found: dict) -> str:
 def _seen(found: dict) -> Iterator[str]:
     inputs, episodes = found["inputs"], found["episodes"]
     if inputs:
-        rows = [_row(group) for group in groups(inputs, alike=lambda i: (i["flag"], i["open"], i["low"], i["high"]))]
+        rows = [_row(group) for group in library.groups(inputs)]
         shown = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS - 1]
         yield ""
         yield terminal.table(["input", "stated", "seen", "mean", "deviation", "constant"], shown)
@@ -333,12 +317,12 @@ def _row(group: list[dict]) -> list[str | None]:
     mark = "~" if group[0]["open"] else ""
     stated = "flag" if group[0]["flag"] else f"{mark}{formats.number(group[0]['low'])} to {formats.number(group[0]['high'])}"
     if not seen:
-        return [_name(group), stated, None, None, None, None]
+        return [library.span(group), stated, None, None, None, None]
     low, high = (_snapped(x, group[0]) for x in (min(i["lowest"] for i in seen), max(i["highest"] for i in seen)))
     mean, spread = (sum(i[key] for i in seen) / len(seen) for key in ("mean", "deviation"))
     constant = sum(i["constant"] for i in seen)
     word = None if not constant else "yes" if len(seen) == 1 else f"{constant} of {len(seen)}"
-    return [_name(group), stated, f"{formats.number(low)} to {formats.number(high)}", formats.number(mean), formats.number(spread), word]
+    return [library.span(group), stated, f"{formats.number(low)} to {formats.number(high)}", formats.number(mean), formats.number(spread), word]
 
 
 def _snapped(x: float, stated: dict) -> float:

@@ -185,13 +185,17 @@ def train(source, as_json, **options) -> None:
 
 
 @cli.command()
+@click.argument("env", required=False)
 @as_json
-def envs(as_json) -> None:
-    """List the environments, with the params of each."""
-    from sweep import commands
+def envs(env, as_json) -> None:
+    """List the environments, or show all of one: ENV, a name or a header."""
+    from sweep import library
 
-    found = commands.environments()
-    out(found, as_json, commands.environments_table)
+    if env:
+        out(library.environment(env), as_json, library.page)
+        return
+    found = library.listing()
+    out(found, as_json, library.table)
     sys.exit(1 if any("error" in env for env in found) else 0)
 
 

@@ -308,42 +308,7 @@ def trained(value: dict) -> str:
     return f"{terminal.curve(value['curve'])}\n{training.summary(value)}"
 
 
-# -- envs, rm -------------------------------------------------------------------------------------------
-
-
-def environments() -> list[dict]:
-    """Each environment: name, observation size, actions, longest episode, source and params with their ranges.
-
-    One that cannot be used has its name and `error`, one line.
-    """
-    from trainer_native import environments
-
-    found = []
-    for name in environments.names():
-        try:
-            env = environments.find(name)
-        except environments.HeaderError as error:
-            found.append({"env": name, "error": str(error)})
-            continue
-        shown = ("default", "low", "high", "unit")
-        params = {name: {key: getattr(p, key) for key in shown} for name, p in env.params.items()}
-        found.append({"env": env.name, "observation_size": env.observation_size, "actions": env.actions,
-                      "longest_episode": env.longest_episode, "source": str(env.source), "params": params})
-    return found
-
-
-def environments_table(found: list[dict]) -> str:
-    """The environments as a table, then one line for each that cannot be used."""
-    rows = []
-    for env in (env for env in found if "error" not in env):
-        params = ", ".join(
-            f"{name} {formats.param(p['default'])} ({formats.param(p['low'])} to {formats.param(p['high'])})"
-            for name, p in env["params"].items())
-        longest = formats.whole(env["longest_episode"])
-        rows.append([env["env"], env["observation_size"], env["actions"], longest, params or None])
-    table = terminal.table(["environment", "inputs", "actions", "longest episode", "params"], rows)
-    faults = [f"error: {env['error']}" for env in found if "error" in env]
-    return "\n".join([*([table] if rows else []), *([""] if rows and faults else []), *faults])
+# -- rm -------------------------------------------------------------------------------------------------
 
 
 def remove(database: str, name: str, confirm: Callable[..., Any] | None) -> str:
