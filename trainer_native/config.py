@@ -82,6 +82,10 @@ _ALL = [
     H("initialisation", "net", "uniform", "the first weights: uniform in the root of the fan-in, or orthogonal",
       choices=("uniform", "orthogonal")),
     H("policy_gain", "net", 1.0, "scale of the first weights of the action logits", 0, 10),
+    H("gaussian", "net", "clipped", "continuous actions: numbers drawn around the network's means are clipped to the bounds, or "
+      "squashed into them by a tanh", choices=("clipped", "squashed")),
+    H("log_std", "net", 0.0, "continuous actions: the logarithm that the learnt deviation of each starts from, in units of half "
+      "the bounds' span; it stays from -5 to 2", -5, 2),
     H("normalise_inputs", "net", "bounds", "how quantities are standardised; flags pass as they are",
       choices=("bounds", "moments", "none")),
     # -- the rollout ------------------------------------------------------------------------------------
@@ -179,4 +183,14 @@ def combination(full: dict[str, Any]) -> tuple[str, str] | None:
     if 0 < full["replay_ratio"] * full["minibatches"] < 1:
         return "replay_ratio", (f"'replay_ratio' {full['replay_ratio']:g} of {full['minibatches']} minibatches is no whole "
                                 f"gradient step; legal is 0 or at least {1 / full['minibatches']:g}")
+    return None
+
+
+def unfit(full: dict[str, Any], continuous: bool) -> tuple[str, str] | None:
+    """(key, why) where values are for continuous actions and the environment has none, else None."""
+    for name in ("gaussian", "log_std"):
+        default = HYPERPARAMETERS[name].default
+        if not continuous and full[name] != default:
+            return name, (f"{name!r} {full[name]!r} is for continuous actions; this environment's are discrete, and take none "
+                          f"but the default, {default!r}")
     return None

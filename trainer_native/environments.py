@@ -121,6 +121,8 @@ def _load(path: Path, source_hash: str, isa: str) -> Environment:
     table = Table.from_address(address)
     if table.actions > headers.most_actions():
         raise HeaderError(f"{path}: actions is {table.actions}; the trainer takes 2 to {headers.most_actions()}")
+    if table.action_count > headers.most_action_count():
+        raise HeaderError(f"{path}: an action has {table.action_count} numbers; the trainer takes 1 to {headers.most_action_count()}")
     params_dtype = _dtype(table.params_field, table.params_fields, table.params_size)
     continuous, count = bool(table.action_bounds), table.action_count
     return Environment(

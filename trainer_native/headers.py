@@ -94,6 +94,11 @@ def abi() -> int:
     return int(re.search(r"environment_abi = (\d+)", read(CORE / "environment.h"))[1])
 
 
+def most_action_count() -> int:
+    """The most numbers that an action may have."""
+    return int(re.search(r"most_action_count = (\d+)", read(CORE / "shape.h"))[1])
+
+
 def most_actions() -> int:
     """The most actions that the trainer takes."""
     return int(re.search(r"most_actions = (\d+)", read(CORE / "policy.h"))[1])

@@ -110,10 +110,7 @@ def build_info() -> dict:
 
 
 def _environment(env: str | Path | Environment) -> Environment:
-    found = env if isinstance(env, Environment) else environments.find(env)
-    if len(found.choices) != 1:
-        raise environments.HeaderError(f"{found.name}: the trainer takes one discrete action per env step so far")
-    return found
+    return env if isinstance(env, Environment) else environments.find(env)
 
 
 def _solve(solve: Solve | dict, environment: Environment) -> Solve:
@@ -181,6 +178,8 @@ def _check_memory(environment: Environment, full: dict, episodes: int, needed: i
 
 def _complete(environment: Environment, params: dict, try_from: float = 0.0) -> dict:
     full = config.complete(params, environment.params)
+    if unfit := config.unfit(full, not environment.choices):
+        raise config.ConfigError(*unfit)
     return full | {"try_from": try_from} if full["try_from"] is None else full
 
 
@@ -188,11 +187,12 @@ def shapes(env: str | Path | Environment, params: dict) -> dict[str, tuple[int, 
     """The network's matrices as [in, out], in the order of a run's weights: encoder, layer0 and so on, decoder.
 
     A layer's columns are u, f, p of MinGRU, or i, f, g, o of an LSTM, which also has layer0_recurrent; an MLP's first layer
-    is the encoder. The decoder's columns are the logits, then the value. With biases each product has one, as encoder_bias
-    [1, out]; with separate_value the value has all of these once more, as value_encoder and so on.
+    is the encoder. The decoder's columns are the logits of each discrete action in turn, or the means of continuous ones, then
+    the value. With biases each product has one, as encoder_bias [1, out]; with separate_value the value has all of these once
+    more, as value_encoder and so on. Continuous actions have log_std [1, actions], the logarithms of their deviations.
     """
     environment = _environment(env)
-    return _shapes(environment, config.complete(params, environment.params))
+    return _shapes(environment, _complete(environment, params))
 
 
 def _shapes(environment: Environment, full: dict) -> dict[str, tuple[int, int]]:
@@ -214,6 +214,8 @@ def _shapes(environment: Environment, full: dict) -> dict[str, tuple[int, int]]:
         for i in range(full["layers"] - (full["cell"] == "mlp")):
             product(f"{tower}layer{i}", hidden, gates)
         product(f"{tower}decoder", hidden, outputs)
+    if not environment.choices:
+        shape_of["log_std"] = (1, actions)
     return shape_of
 
 

@@ -42,7 +42,7 @@ extern "C" __global__ void train(sweep::Player player, sweep::UpdateOptions o, f
                                  sweep::EvaluationRoom evaluation, sweep::Rng* rng, float* returns) {
     const sweep::Block b = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
     const auto never = [] { return false; };
-    if (b.lane == 0) sweep::initialise(player.shape, weights, *rng, true, 0.01f);
+    if (b.lane == 0) sweep::initialise(player.shape, weights, *rng, true, 0.01f, 0.0f);
     sweep::set_normaliser_by_bounds(b, player, true);
     sweep::play(b, player, weights, o.envs, o.steps, rollout, room, recent, never);
     sweep::update(b, player.shape, o, weights, rollout, update_room, *rng, never);

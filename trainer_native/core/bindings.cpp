@@ -48,10 +48,10 @@ const Core& core_named(const std::string& isa) {
 }
 
 // An array that owns its floats.
-template <class T> nb::ndarray<nb::numpy, T> owned(std::vector<T>&& values, std::initializer_list<size_t> shape) {
+template <class T> nb::ndarray<nb::numpy, T> owned(std::vector<T>&& values, const std::vector<size_t>& shape) {
     auto* kept = new std::vector<T>(std::move(values));
     nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
+    return nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner);
 }
 
 // Params as options_from asks for them.
@@ -153,6 +153,23 @@ nb::tuple evaluate(const std::string& isa, size_t table, nb::bytes params, nb::d
                           has_metric ? nb::cast(owned(std::move(metrics), {count})) : nb::none());
 }
 
+// Actions of a rollout as tests get them: discrete ones as int32, continuous ones, before they are clipped or squashed, as
+// float32.
+struct ActionArrays {
+    size_t numbers;   // of an action
+    bool continuous;
+    std::vector<int> chosen;
+    std::vector<float> drawn;
+
+    ActionArrays(const sweep::EnvironmentTable& game, size_t rows)
+        : numbers(game.action_count), continuous(game.action_bounds != nullptr), chosen(continuous ? 0 : rows * numbers),
+          drawn(continuous ? rows * numbers : 0) {}
+    nb::object array(std::vector<size_t> shape) {
+        if (continuous || numbers > 1) shape.push_back(numbers);
+        return continuous ? nb::cast(owned(std::move(drawn), shape)) : nb::cast(owned(std::move(chosen), shape));
+    }
+};
+
 // What the functions that tests call are asked about.
 struct Asked {
     const Core& core;
@@ -174,13 +191,13 @@ nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     const size_t n = o.envs, t = o.horizon, h = floats, l = layers;
     std::vector<float> observations(n * t * inputs), log_p(n * t), values((t + 1) * n), rewards(n * t), ended(n * t),
         keep(n * t), advantages(n * t), ratios(n * t), states(l * n * h), gradient(core.parameters(game, o));
-    std::vector<int> actions(n * t);
-    Check out = {observations.data(), actions.data(), log_p.data(), values.data(), rewards.data(), ended.data(),
+    ActionArrays actions(table_of(game), n * t);
+    Check out = {observations.data(), actions.chosen.data(), actions.drawn.data(), log_p.data(), values.data(), rewards.data(), ended.data(),
                  keep.data(), advantages.data(), ratios.data(), states.data(), gradient.data(), 0.0};
     core.check(game, params.c_str(), o, seed, acting.data(), weights.data(), out);
     nb::dict d;
     d["observations"] = owned(std::move(observations), {n, t, inputs});
-    d["actions"] = owned(std::move(actions), {t, n});
+    d["actions"] = actions.array({t, n});
     d["log_probabilities"] = owned(std::move(log_p), {t, n});
     d["values"] = owned(std::move(values), {t + 1, n});
     d["rewards"] = owned(std::move(rewards), {t, n});
@@ -219,14 +236,15 @@ nb::dict iterate(const std::string& isa, size_t table, nb::bytes params, nb::dic
     std::vector<float> observations(i * n * t * inputs), log_p(i * n * t), values(i * (t + 1) * n), rewards(i * n * t),
         ended(i * n * t), keep(i * n * t), states(i * l * n * h), order_weights(i * steps * count),
         after(i * steps * parameters);
-    std::vector<int> actions(i * n * t), order(i * steps * count);
+    ActionArrays actions(table_of(game), i * n * t);
+    std::vector<int> order(i * steps * count);
     std::vector<double> moments(i * 3);
-    Iterations out = {observations.data(), actions.data(), log_p.data(), values.data(), rewards.data(), ended.data(),
+    Iterations out = {observations.data(), actions.chosen.data(), actions.drawn.data(), log_p.data(), values.data(), rewards.data(), ended.data(),
                       keep.data(), states.data(), order.data(), order_weights.data(), after.data(), moments.data()};
     core.iterate(game, params.c_str(), o, seed, weights.data(), int(iterations), out);
     nb::dict d;
     d["observations"] = owned(std::move(observations), {i, n, t, inputs});
-    d["actions"] = owned(std::move(actions), {i, t, n});
+    d["actions"] = actions.array({i, t, n});
     d["log_probabilities"] = owned(std::move(log_p), {i, t, n});
     d["values"] = owned(std::move(values), {i, t + 1, n});
     d["rewards"] = owned(std::move(rewards), {i, t, n});

@@ -236,7 +236,8 @@ template <class T> void write(T*& to, const auto* from, long count) {
 template <class Out> void write_rollout(const Shape& n, const Options& o, const Rollout& r, Out& out) {
     const long rows = long(o.envs) * o.horizon;
     for (long i = 0; i < rows; i++) write(out.observations, r.observations + i * n.stride(), n.inputs);
-    write(out.actions, r.actions, rows);
+    if (n.continuous) write(out.drawn, r.actions.drawn, rows * n.action_count);
+    else write(out.actions, r.actions.chosen, rows * n.action_count);
     write(out.log_probabilities, r.log_probabilities, rows);
     write(out.values, r.values, rows + o.envs);
     write(out.rewards, r.rewards, rows);
@@ -266,7 +267,7 @@ void check(const Game* game, const void* params, const Options& o, unsigned long
     advantages_of(b, o.horizon, o.envs, o.gamma, o.gae_lambda, m.rollout.rewards, m.rollout.ended,
                   m.rollout.values, nullptr, 1.0f, 1.0f, m.rollout.advantages);
     for (int i = 0; i < o.envs; i++) m.update.order[i] = i;
-    gather_targets(b, m.rollout, u, m.update, m.update.order, o.envs, m.rollout.values);
+    gather_targets(b, m.rollout, n.action_count, u, m.update, m.update.order, o.envs, m.rollout.values);
     if (o.normalise_advantages) normalise_advantages(b, m.update.targets.advantages, long(o.envs) * o.horizon, m.update.optimizer.sums);
     pad(n, weights, m.weights);
     out.loss = minibatch_gradient(b, n, u, m.weights, m.rollout, m.update, m.update.order, o.envs, true);

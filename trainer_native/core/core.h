@@ -13,6 +13,8 @@ struct Options {
     int constant_input, normalise_inputs;                     // normalise_inputs: 0 none, 1 bounds, 2 moments
     int orthogonal;
     float policy_gain;
+    int squashed;   // continuous actions: through a tanh; else clipped
+    float log_std;
     int envs, horizon, epochs, minibatches;
     int transitions;   // minibatches of single transitions, not of whole sequences
     double replay_ratio;
@@ -79,7 +81,8 @@ struct Sizes {
 // Where `check` writes, [T, N] unless said otherwise.
 struct Check {
     float* observations;   // [N, T, inputs]: as the network reads them
-    int* actions;
+    int* actions;          // [T, N, k]: discrete ones
+    float* drawn;          // [T, N, k]: continuous ones, before they are clipped or squashed
     float *log_probabilities, *values /* [T + 1, N] */, *rewards, *ended, *keep, *advantages, *ratios;
     float* first_states;   // [towers, layers, N, state]
     float* gradient;       // [parameters]
@@ -90,6 +93,7 @@ struct Check {
 struct Iterations {
     float* observations;
     int* actions;
+    float* drawn;
     float *log_probabilities, *values, *rewards, *ended, *keep, *first_states;
     int* order;             // [iterations, steps, sequences of a minibatch]: environments, or rows of a rollout (t · N + n)
     float* order_weights;   // as order: the weights that correct a prioritised draw; else left as it is

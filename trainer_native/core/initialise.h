@@ -56,14 +56,16 @@ inline void fill_orthogonal(float* w, int rows, int columns, int stride, float g
 }
 
 // Uniform in ± gain / √fan_in, or orthogonal times the gain, each gate and each head by itself. The gain is √2 in the
-// encoder (orthogonal: in all layers of an MLP), `policy_gain` for the action logits and 1 elsewhere. Biases and padding
-// are zero. One lane's work.
-inline void initialise(const Shape& n, float* weights, Rng& rng, bool orthogonal, float policy_gain) {
+// encoder (orthogonal: in all layers of an MLP), `policy_gain` for the action logits or means and 1 elsewhere. Biases and
+// padding are zero, and continuous actions start with the deviation e^log_std. One lane's work.
+inline void initialise(const Shape& n, float* weights, Rng& rng, bool orthogonal, float policy_gain, float log_std) {
     constexpr float root = 1.41421356f;
     for (long i = 0; i < n.weights(); i++) weights[i] = 0.0f;
     each_matrix(n, [&](const Matrix& m) {
-        if (m.bias) return;
         float* w = weights + m.at;
+        if (m.role == Role::log_std)
+            for (int j = 0; j < m.columns; j++) w[j] = log_std;
+        if (m.bias) return;
         const int stride = m.padded_columns, last = m.first_column + m.columns;
         const bool head = m.role == Role::decoder;
         if (!orthogonal) {

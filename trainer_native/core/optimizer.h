@@ -2,8 +2,10 @@
 //
 // Muon: K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks" (2024): Nesterov momentum, made
 // orthogonal by five Newton–Schulz iterations, times √max(1, rows / columns) of the matrix as [out, in].
+// With Muon the log-deviations of continuous actions take plain steps with that momentum: their Fisher information is 2
+// whatever they are, so that these are natural gradient steps but for a constant.
 // Adam: Kingma and Ba (arXiv 1412.6980). Weight decay, for both: w ← w − rate · decay · w before the step, apart from the
-// gradient (Loshchilov and Hutter, arXiv 1711.05101).
+// gradient (Loshchilov and Hutter, arXiv 1711.05101); the log-deviations of continuous actions do not decay.
 #pragma once
 
 #include "net.h"
@@ -48,6 +50,9 @@ inline float sum_of(Block b, const float* x, long count, float* shared) {
     for (int j = b.lane; i + j < count; j += b.lanes) sum.part[j] += x[i + j];
     return sum.total(b, shared);
 }
+
+// The range of the log-deviations of continuous actions.
+constexpr float lowest_log_std = -5.0f, highest_log_std = 2.0f;
 
 struct OptimizerOptions {
     bool muon;
@@ -149,6 +154,17 @@ inline void muon_step(Block b, const OptimizerOptions& o, int rows, int columns,
     b.sync();
 }
 
+// Nesterov momentum alone.
+inline void momentum_step(Block b, const OptimizerOptions& o, long count, float rate, float clip, float* weights,
+                          const float* gradients, float* momentum) {
+    for (long i = b.lane; i < count; i += b.lanes) {
+        const float g = gradients[i] * clip;
+        momentum[i] = fma(o.momentum, momentum[i], g);
+        weights[i] = fma(-rate, fma(o.momentum, momentum[i], g), weights[i]);
+    }
+    b.sync();
+}
+
 // `powers`: Adam's momenta to the power of the steps taken, this one included.
 inline void adam_step(Block b, const OptimizerOptions& o, long count, float rate, float clip, float* __restrict weights,
                       const float* __restrict gradients, float* __restrict first, float* __restrict second,
@@ -172,7 +188,7 @@ inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, f
     const float rate = o.learning_rate, head = o.learning_rate * o.head_rate;
     // visit(first, end, rate): weights that learn at one rate.
     const auto each_part = [&](auto visit) {
-        for (long tower = 0; tower < n.weights(); tower += n.tower()) {
+        for (long tower = 0; tower < n.log_stds(); tower += n.tower()) {
             visit(tower, tower + n.head(), rate);
             visit(tower + n.head(), tower + n.tower(), head);
         }
@@ -183,6 +199,12 @@ inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, f
         });
         b.sync();
     }
+    // A deviation stays within its range, so that a step back from the range's end is never far.
+    const auto keep_deviations = [&] {
+        for (long i = n.log_stds() + b.lane; i < n.weights(); i += b.lanes)
+            weights[i] = clamp(weights[i], lowest_log_std, highest_log_std);
+        b.sync();
+    };
     if (!o.muon) {
         if (b.lane == 0) {
             room.powers[0] *= o.momentum;
@@ -192,13 +214,25 @@ inline bool optimizer_step(Block b, const Shape& n, const OptimizerOptions& o, f
         each_part([&](long at, long end, float rate) {
             adam_step(b, o, end - at, rate, clip, weights + at, gradients + at, room.first + at, room.second + at, room.powers);
         });
+        if (n.continuous) {
+            const long at = n.log_stds();
+            adam_step(b, o, n.weights() - at, rate, clip, weights + at, gradients + at, room.first + at, room.second + at,
+                      room.powers);
+            keep_deviations();
+        }
         return true;
     }
     each_matrix(n, [&](const Matrix& m) {
+        if (m.role == Role::log_std) return;
         muon_step(b, o, m.padded_rows, m.padded_columns, m.rows, m.columns,
                   m.role == Role::decoder ? head : rate, clip, weights + m.at, gradients + m.at,
                   room.first + m.at, room.scratch, room.sums);
     });
+    if (n.continuous) {
+        momentum_step(b, o, n.weights() - n.log_stds(), rate, clip, weights + n.log_stds(), gradients + n.log_stds(),
+                      room.first + n.log_stds());
+        keep_deviations();
+    }
     return true;
 }
 

@@ -20,6 +20,8 @@ template <class Given> Options options_from(const Given& given) {
     o.separate_value = flag("separate_value");
     o.orthogonal = given.word("initialisation") == "orthogonal";
     o.policy_gain = number("policy_gain");
+    o.squashed = given.word("gaussian") == "squashed";
+    o.log_std = number("log_std");
     o.constant_input = flag("constant_input");
     const auto inputs = given.word("normalise_inputs");
     o.normalise_inputs = inputs == "bounds" ? 1 : inputs == "moments" ? 2 : 0;

@@ -14,6 +14,12 @@ SWEEP_FN uint64 mix(uint64 z) {
     return z ^ (z >> 31);
 }
 
+// A normal number, mean 0 and deviation 1, of two uniform ones (Box, Muller 1958); at most 5.77 in size.
+SWEEP_FN float normal_of(float first, float second) {
+    const float radius = square_root(-2.0f * log(1.0f - first));
+    return radius * cos(6.2831853072f * second);
+}
+
 struct Rng {
     uint64 state;
 
@@ -28,10 +34,10 @@ struct Rng {
     SWEEP_FN int below(int n) { return static_cast<int>((static_cast<uint64>(next()) * static_cast<uint32>(n)) >> 32); }
     // True with this probability.
     SWEEP_FN bool chance(float p) { return uniform() < p; }
-    // Normal, mean 0 and deviation 1, from two draws (Box, Muller 1958); at most 5.77 in size.
+    // Normal, mean 0 and deviation 1, from two draws.
     SWEEP_FN float normal() {
-        const float radius = square_root(-2.0f * log(1.0f - uniform()));
-        return radius * cos(6.2831853072f * uniform());
+        const float first = uniform();
+        return normal_of(first, uniform());
     }
 };
 

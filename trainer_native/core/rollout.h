@@ -53,14 +53,15 @@ struct Rollout {
     float* first_states;  // [towers, layers, N, state]: where it started
     float* observations;  // [N, T, stride]: whole sequences lie together
     float* following;     // [N, stride]: what is seen after the last step; before it, at the end of a truncated episode
-    int* actions;         // [T, N], as all below
-    float* log_probabilities;
+    ActionRows actions;   // [T, N, k]
+    float* log_probabilities;   // [T, N], as all below
     float* values;        // [T + 1, N]
     float* rewards;       // scaled, clipped, with the bootstrap of truncated episodes
     float* ended;         // 1: an episode ended with this step
     float* keep;          // [T + 1, N]: 0: an episode begins with this step
     float* advantages;
     Outcome* outcomes;    // [N]
+    float* within;        // [N, k]: continuous actions as the game takes them; else null
     float* finished;      // [N]: the return of an episode that ended with this step
     float* metrics;       // [N]: its metric, where the game has one
     Phases* phases;
@@ -199,10 +200,40 @@ inline void observe(Block b, const Player& p, const char* games, float* observat
     normalise(b, p.normaliser, observations, stride, rows);
 }
 
-inline void step(Block b, const Player& p, char* games, const int* actions, Rng* rngs, Outcome* outcomes, int rows) {
+inline ActionRows take_actions(Arena& memory, const Shape& n, long rows) {
+    const long count = rows * n.action_count;
+    return n.continuous ? ActionRows{nullptr, memory.take<float>(count)} : ActionRows{memory.take<int>(count), nullptr};
+}
+inline float* take_within(Arena& memory, const Shape& n, long rows) {
+    return n.continuous ? memory.take<float>(rows * n.action_count) : nullptr;
+}
+
+// What continuous actions are to the game: clipped or squashed to ±1, then between their bounds, whatever was drawn.
+inline void put_within_bounds(Block b, const Player& p, const float* drawn, int rows, float* within) {
+    const int k = p.shape.action_count;
+    for (int j = 0; j < k; j++) {
+        const Bounds bounds = p.game->action_bounds[j];
+        const float low = float(bounds.low), high = float(bounds.high);
+        const float middle = float(0.5 * (bounds.low + bounds.high)), half = float(0.5 * (bounds.high - bounds.low));
+        for (int i = b.lane; i < rows; i += b.lanes) {
+            const float x = drawn[long(i) * k + j], unit = p.shape.squashed ? tanh(x) : clamp(x, -1.0f, 1.0f);
+            within[long(i) * k + j] = unit == unit ? clamp(fma(half, unit, middle), low, high) : middle;
+        }
+    }
+    b.sync();
+}
+
+// `within`: room for continuous actions as the game takes them.
+inline void step(Block b, const Player& p, char* games, const ActionRows& actions, float* within, Rng* rngs, Outcome* outcomes,
+                 int rows) {
+    if (p.shape.continuous) put_within_bounds(b, p, actions.drawn, rows, within);
     const Range mine = share_of(b, rows);
-    p.game->step(games + long(mine.first) * p.game->state_size, p.params, actions + mine.first, rngs + mine.first,
-                 outcomes + mine.first, mine.last - mine.first);
+    const long first = long(mine.first) * p.shape.action_count;
+    const void* given;
+    if (p.shape.continuous) given = within + first;
+    else given = actions.chosen + first;
+    p.game->step(games + long(mine.first) * p.game->state_size, p.params, given, rngs + mine.first, outcomes + mine.first,
+                 mine.last - mine.first);
     b.sync();
 }
 
@@ -257,10 +288,10 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
         r.phases->mark(b, Phase::environment);
         look(b, n, weights, envs, seen, sequence, r.keep + row, states, states, room);
         r.phases->mark(b, Phase::forward);
-        choose(b, n, envs, room.logits, p.greedy, r.action_rngs, r.actions + row, r.log_probabilities + row,
-               r.values + row);
+        const ActionRows actions = r.actions.from(row * n.action_count);
+        choose(b, n, weights, envs, room.logits, p.greedy, r.action_rngs, actions, r.log_probabilities + row, r.values + row);
         r.phases->mark(b, Phase::sampling);
-        step(b, p, r.games, r.actions + row, r.game_rngs, r.outcomes, envs);
+        step(b, p, r.games, actions, r.within, r.game_rngs, r.outcomes, envs);
         r.phases->mark(b, Phase::environment);
         const float scale = p.rewards.moments ? p.reward_scale * merge_rewards(b, p, r.outcomes, envs) : p.reward_scale;
         for (int i = b.lane; i < envs; i += b.lanes) {

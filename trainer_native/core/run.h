@@ -49,8 +49,11 @@ struct RunMemory {
 };
 
 inline Shape shape_of(const EnvironmentTable& game, const Options& o) {
-    return {game.observation_size + (o.constant_input ? 1 : 0), o.hidden, o.layers, game.actions,
-            static_cast<Cell>(o.cell), o.relu != 0, o.biases != 0, o.separate_value != 0};
+    Shape n = {game.observation_size + (o.constant_input ? 1 : 0), o.hidden, o.layers, game.actions,
+               static_cast<Cell>(o.cell), o.relu != 0, o.biases != 0, o.separate_value != 0,
+               game.action_count, game.action_bounds != nullptr, o.squashed != 0, {}};
+    for (int j = 0; game.choices && j < game.action_count; j++) n.choices[j] = game.choices[j];
+    return n;
 }
 
 inline void take_normaliser(Arena& memory, Player& p, bool by_moments) {
@@ -119,7 +122,8 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     r.first_states = memory.take<float>(states);
     r.observations = memory.take<float>(rows * n.stride());
     r.following = memory.take<float>(long(o.envs) * n.stride());
-    r.actions = memory.take<int>(rows);
+    r.actions = take_actions(memory, n, rows);
+    r.within = take_within(memory, n, o.envs);
     r.log_probabilities = memory.take<float>(rows);
     r.values = memory.take<float>(rows + o.envs);
     r.rewards = memory.take<float>(rows);
@@ -146,7 +150,8 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     u.states = memory.take<float>(n.states(u.sequences));
     u.keep = memory.take<float>(minibatch_rows);
     Targets& y = u.targets;
-    y.actions = memory.take<int>(minibatch_rows);
+    y.actions = take_actions(memory, n, minibatch_rows);
+    y.log_std_sums = memory.take<float>(n.continuous ? long(n.action_count) * Sum::size : 0);
     for (float** at : {&y.log_probabilities, &y.values, &y.advantages, &y.returns, &u.row_ratios, &u.row_values})
         *at = memory.take<float>(minibatch_rows);
     u.order = memory.take<int>(drawn_from);
@@ -175,7 +180,7 @@ inline void begin_state(Block b, RunMemory& m, const Options& o, uint64 seed) {
     b.sync();
     if (b.lane == 0) {
         Rng rng = stream(seed, weights_stream);
-        initialise(p.shape, m.weights, rng, o.orthogonal != 0, o.policy_gain);
+        initialise(p.shape, m.weights, rng, o.orthogonal != 0, o.policy_gain, o.log_std);
         *m.order_rng = stream(seed, order_stream);
         m.update.optimizer.powers[0] = m.update.optimizer.powers[1] = 1.0;
         sweep_core::Result& result = m.progress->result;

@@ -14,16 +14,21 @@ enum class Cell { mingru, lstm, mlp };
 
 constexpr int most_layers = 8;
 constexpr int most_states = 2 * most_layers;   // of both towers
+constexpr int most_action_count = 16;
 
 struct Shape {
     int inputs;      // what the encoder reads: the observation, and the constant where there is one
     int hidden;      // H, a multiple of 8
     int layers;      // L; of an MLP the encoder is the first
-    int actions;     // A
+    int actions;     // A: choices of all discrete actions side by side, or means of continuous ones
     Cell cell;
     bool relu;       // an MLP's activation: else tanh
     bool biases;     // one per product
     bool separate;   // the value has a tower of its own, the second
+    int action_count;                 // k: numbers of an action
+    bool continuous;                  // they are real numbers, normal around the means; else each is a choice
+    bool squashed;                    // what is drawn passes a tanh to the bounds; else it is clipped there
+    int choices[most_action_count];   // of each discrete action; they sum to A
 
     SWEEP_FN int towers() const { return separate ? 2 : 1; }
     SWEEP_FN int inner() const { return cell == Cell::mlp ? layers - 1 : layers; }   // layers after the encoder
@@ -51,7 +56,8 @@ struct Shape {
     SWEEP_FN long decoder() const { return first_layer() + inner() * layer_floats() + above() * outputs(); }   // [H, outputs]
     SWEEP_FN long head() const { return decoder() - above() * outputs(); }   // the decoder and its bias, to the end
     SWEEP_FN long tower() const { return decoder() + long(hidden) * outputs(); }          // floats of one tower
-    SWEEP_FN long weights() const { return towers() * tower(); }                                // floats in all
+    SWEEP_FN long log_stds() const { return towers() * tower(); }   // behind the towers: of each continuous action, [1, padded]
+    SWEEP_FN long weights() const { return log_stds() + (continuous ? padded(action_count) : 0); }   // floats in all
 
     // Where the transposes lie that a backward pass multiplies by: of one layer's W (and U) [gates, H], of the decoder
     // [outputs, H], and floats of one tower's.
@@ -65,12 +71,12 @@ struct Shape {
     SWEEP_FN long kept_floats() const { return long(inner()) * kept(); }
 };
 
-enum class Role { encoder, layer, recurrent, decoder };
+enum class Role { encoder, layer, recurrent, decoder, log_std };
 
-// One matrix of the network, or the bias of one: a single row.
+// One matrix of the network, or a single row: the bias of one, or the logarithms of the actions' deviations.
 struct Matrix {
     Role role;
-    bool bias;
+    bool bias;               // a single row
     int tower;
     long at;                 // its first float in the weights: [padded_rows, padded_columns]
     int padded_rows, padded_columns;
@@ -95,6 +101,8 @@ template <class Visit> inline void each_matrix(const Shape& n, Visit visit) {
         visit(Matrix{Role::decoder, false, k, at + n.decoder(), h, outputs, h, count, first});
         if (n.biases) visit(Matrix{Role::decoder, true, k, at + n.decoder() - outputs, 1, outputs, 1, count, first});
     }
+    if (n.continuous)
+        visit(Matrix{Role::log_std, true, 0, n.log_stds(), 1, padded(n.action_count), 1, n.action_count, 0});
 }
 
 // The number of trainable parameters.
@@ -109,7 +117,7 @@ struct Activations {
     float* x;        // [towers, inner + 1, rows, H]: what enters each layer, and what leaves the last
     float* gates;    // [towers, inner, rows, gates]; of an MLP room for one layer's gradient
     float* kept;     // [towers, inner, rows, kept]: of MinGRU each layer's state after each row's step
-    float* logits;   // [rows, outputs]: action logits, then the value
+    float* logits;   // [rows, outputs]: action logits or means, then the value
     int rows;
 
     SWEEP_FN float* x_of(const Shape& n, int k, int l) const { return x + (k * n.x_floats() + long(l) * n.hidden) * rows; }

@@ -11,7 +11,9 @@ struct EvaluationRoom {
     char* games;
     Rng *game_rngs, *action_rngs;
     float *states, *keep, *observations, *returns;   // [towers, layers, copies, state], [copies], [copies, stride], [copies]
-    int *actions, *episode;                          // [copies]; episode: which one a copy plays
+    ActionRows actions;                              // [copies, k]
+    float* within;                                   // [copies, k], or null
+    int* episode;                                    // [copies]: which one a copy plays
     Outcome* outcomes;
     int* living;                                     // [1]: copies whose episode goes on
     Activations activations;
@@ -37,7 +39,8 @@ inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int st
     e.keep = memory.take<float>(copies);
     e.observations = memory.take<float>(long(copies) * n.stride());
     e.returns = memory.take<float>(copies);
-    e.actions = memory.take<int>(copies);
+    e.actions = take_actions(memory, n, copies);
+    e.within = take_within(memory, n, copies);
     e.episode = memory.take<int>(copies);
     e.outcomes = memory.take<Outcome>(copies);
     e.living = memory.take<int>(1);
@@ -91,8 +94,8 @@ inline long evaluate(Block b, Player p, const float* weights, uint64 seed, bool 
         if (round % 32 == 31 && stopped()) return -1;
         observe(b, p, e.games, e.observations, stride, living);
         look(b, n, weights, living, e.observations, stride, e.keep, states, states, e.activations);
-        choose(b, n, living, e.activations.logits, greedy, e.action_rngs, e.actions, nullptr, nullptr);
-        step(b, p, e.games, e.actions, e.game_rngs, e.outcomes, living);
+        choose(b, n, weights, living, e.activations.logits, greedy, e.action_rngs, e.actions, nullptr, nullptr);
+        step(b, p, e.games, e.actions, e.within, e.game_rngs, e.outcomes, living);
         env_steps += living;
         if (b.lane == 0) {
             int left = living;

@@ -65,19 +65,31 @@ template <class Visit> SWEEP_FN void each_row(Block b, int steps, int count, int
 
 // The rows of sequences order[0 .. count − 1], in the order in which the parts of a minibatch take them. Transitions are
 // sequences of one step, and what numbers them is their place in a rollout's arrays.
-inline void gather_targets(Block b, const Rollout& r, const UpdateOptions& o, const UpdateRoom& room, const int* order, int count,
-                           const float* values) {
+inline void gather_targets(Block b, const Rollout& r, int k /* numbers of an action */, const UpdateOptions& o, const UpdateRoom& room, const int* order,
+                           int count, const float* values) {
     const Targets& y = room.targets;
-    each_row(b, o.steps, count, room.sequences, [&](int t, int s, long row) {
-        const long i = long(t) * o.sequences + order[s];
-        y.actions[row] = r.actions[i];
-        y.log_probabilities[row] = r.log_probabilities[i];
-        y.values[row] = r.values[i];
-        y.advantages[row] = r.advantages[i];
-        y.returns[row] = r.advantages[i] + values[i];
-        room.keep[row] = r.keep[i];
-    });
-    b.sync();
+    const auto gather = [&](const auto& take_action) {
+        each_row(b, o.steps, count, room.sequences, [&](int t, int s, long row) {
+            const long i = long(t) * o.sequences + order[s];
+            take_action(row, i);
+            y.log_probabilities[row] = r.log_probabilities[i];
+            y.values[row] = r.values[i];
+            y.advantages[row] = r.advantages[i];
+            y.returns[row] = r.advantages[i] + values[i];
+            room.keep[row] = r.keep[i];
+        });
+        b.sync();
+    };
+    if (y.actions.drawn)
+        gather([&](long row, long i) {
+            for (int j = 0; j < k; j++) y.actions.drawn[row * k + j] = r.actions.drawn[i * k + j];
+        });
+    else if (k == 1)   // known at compile time
+        gather([&](long row, long i) { y.actions.chosen[row] = r.actions.chosen[i]; });
+    else
+        gather([&](long row, long i) {
+            for (int j = 0; j < k; j++) y.actions.chosen[row * k + j] = r.actions.chosen[i * k + j];
+        });
 }
 
 inline void normalise_advantages(Block b, float* advantages, long rows, float* sums) {
@@ -110,6 +122,7 @@ inline void clear(Block b, long count, float* x) {
 inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o, const float* weights, const Rollout& r,
                                 const UpdateRoom& room, const int* order, int count, bool keep_ratios) {
     clear(b, n.weights(), room.gradients);
+    if (n.continuous) clear(b, long(n.action_count) * Sum::size, room.targets.log_std_sums);
     make_transposes(b, n, weights, room.transposes);
     r.phases->mark(b, Phase::backward);
     const long stride = n.stride(), sequence = stride * o.steps;
@@ -136,9 +149,10 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
         network_forward(b, n, weights, o.steps, sequences, seen, room.keep + row, states, nullptr, a);
         r.phases->mark(b, Phase::forward);
         const Targets& y = room.targets;
-        const Targets part = {y.actions + row, y.log_probabilities + row, y.values + row, y.advantages + row,
-                              y.returns + row, keep_ratios ? room.row_ratios + row : nullptr, room.row_values + row};
-        loss_gradient(b, n, o.loss, rows, total, a.logits, part, loss);
+        const Targets part = {y.actions.from(row * n.action_count), y.log_probabilities + row, y.values + row,
+                              y.advantages + row, y.returns + row, keep_ratios ? room.row_ratios + row : nullptr,
+                              room.row_values + row, y.log_std_sums};
+        loss_gradient(b, n, o.loss, weights, rows, total, a.logits, part, loss);
         r.phases->mark(b, Phase::loss);
         network_backward(b, n, room.transposes, o.steps, sequences, seen, room.keep + row, states, a, room.gradients,
                          room.carry);
@@ -146,6 +160,11 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
         row += rows;
     }
     clear_foreign_gradients(b, n, room.gradients);
+    for (int j = 0; n.continuous && j < n.action_count; j++) {
+        const float gradient = sum_of(b, room.targets.log_std_sums + j * Sum::size, Sum::size, room.optimizer.sums);
+        if (b.lane == 0) room.gradients[n.log_stds() + j] = gradient;
+        b.sync();
+    }
     return loss.total(b, room.optimizer.sums) / total;
 }
 
@@ -222,7 +241,7 @@ inline Learnt update(Block b, const Shape& n, const UpdateOptions& o, float* wei
         const int* order = room.order + (o.priority > 0.0f ? 0 : m * per_minibatch);
         if (o.priority > 0.0f) draw_by_priority(b, r, o, room, per_minibatch, rng);
         r.phases->mark(b, Phase::advantages);
-        gather_targets(b, r, o, room, order, per_minibatch, values);
+        gather_targets(b, r, n.action_count, o, room, order, per_minibatch, values);
         r.phases->mark(b, Phase::copying);
         if (o.normalise_advantages) normalise_advantages(b, room.targets.advantages, rows, room.optimizer.sums);
         if (o.priority > 0.0f) {
