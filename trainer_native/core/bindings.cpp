@@ -212,6 +212,11 @@ nb::dict check(const std::string& isa, size_t table, nb::bytes params, nb::dict 
     return d;
 }
 
+nb::tuple state_shape(const std::string& isa, size_t table, nb::dict options) {
+    const Asked asked(isa, table, options);
+    return nb::make_tuple(asked.state_layers, asked.state_floats);
+}
+
 nb::tuple forward(const std::string& isa, size_t table, nb::dict options, WeightArray weights, ConstArray<3> observations,
                   ConstArray<2> keep, ConstArray<3> states) {
     const auto [core, o, game, inputs, layers, floats] = Asked(isa, table, options);
@@ -282,6 +287,7 @@ NB_MODULE(_core, m) {
           },
           "CPU seconds of rounds env steps of envs copies with random actions, observations included.");
     m.def("check", &check);
+    m.def("state_shape", &state_shape, "Layers that have a state, of all towers, and the floats of it.");
     m.def("forward", &forward, "Logits and values [T, N, actions + 1], and the states after: T steps of N sequences.");
     m.def("iterate", &iterate);
 }
