@@ -249,7 +249,7 @@ MISTAKES = [
     ("hidden = ", "gama = ", "a.toml [net]: 'gama' is not a hyperparameter. Did you mean 'gamma' of [train]?"),
     ("hidden = ", "xyzzy = ", ("a.toml [net]: 'xyzzy' is not a hyperparameter. "
      "Legal are hidden, layers, cell, activation, biases, constant_input, separate_value, initialisation, policy_gain, "
-     "normalise_inputs")),
+     "gaussian, log_std, normalise_inputs")),
     ("frameskip", "framskip", ("a.toml [environment]: 'framskip' is not a hyperparameter of breakout. "
      "Did you mean 'frameskip'?")),
     ('"breakout"', '"cartpole"', "a.toml [environment]: 'frameskip' is not a hyperparameter of cartpole. It has none"),
