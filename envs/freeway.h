@@ -68,7 +68,7 @@ SWEEP_FN constexpr sweep::Input input(int i) {
     constexpr float beyond = 64.0f / width;  // half a truck
     return i == 0 ? sweep::quantity(player_half / height, start_y / height)
          : i == 1 ? sweep::quantity(0.0f, 1.0f)
-         : i == 2 ? sweep::quantity(0.0f, 3.0f)   // crossings, as a share of a person's best
+         : i == 2 ? sweep::typical(0.0f, 2.0f)   // crossings, as a share of a person's best
          : i == 3 ? sweep::flag()
                   : sweep::quantity(-beyond, 1.0f + beyond);
 }
@@ -183,6 +183,25 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[2] = static_cast<float>(s.score) / static_cast<float>(human_score[s.level]);
     observation[3] = s.stunned > 0 ? 1.0f : 0.0f;
     for (int i = 0; i < cars; i++) observation[4 + i] = s.car_x[i] / width;
+}
+
+constexpr sweep::Picture picture = {width, height};
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    constexpr float road_end = road_start - lanes * lane_height;
+    constexpr sweep::uint32 colours[5] = {0xBB4444, 0xFF8C00, 0xCCCC00, 0x44AA44, 0x4466DD};
+    c.rectangle(0, 0, width, height, 0x667766);
+    c.rectangle(0, road_end, width, road_start - road_end, 0x333333);
+    for (int lane = 1; lane < lanes; lane++)
+        c.rectangle(0, road_start - lane * lane_height - 2, width, 4, lane == lanes / 2 ? 0xEBEB64 : 0x555555);
+    for (int i = 0; i < cars; i++) {
+        const int lane = i / cars_per_lane;
+        if (i % cars_per_lane >= car_count[s.level & 3][lane]) continue;
+        const float half = half_length_in(s.level, lane), y = road_start - lane_height * lane - lane_height / 2;
+        c.rectangle(s.car_x[i] - half, y - car_half_height, 2 * half, 2 * car_half_height, colours[lane % 5]);
+    }
+    c.disc(player_x, s.player_y, player_half, s.stunned > 0 ? 0xFF5555 : 0xF1F1F1);
+    for (int i = 0; i < s.score; i++) c.rectangle(8.0f + 20 * i, 6, 14, 14, 0xF1F1F1);
 }
 
 }  // namespace freeway

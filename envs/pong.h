@@ -98,6 +98,12 @@ SWEEP_FN sweep::Outcome step(State& s, const Params& params, int action, sweep::
     return {reward, false, s.frames >= frame_limit};
 }
 
+// The share of the points that the player has won.
+SWEEP_FN float metric(const State& s, const Params&) {
+    const int points = s.player_score + s.opponent_score;
+    return points == 0 ? 0.0f : static_cast<float>(s.player_score) / static_cast<float>(points);
+}
+
 SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[0] = (s.opponent_y - lowest_paddle) / (highest_paddle - lowest_paddle);
     observation[1] = (s.player_y - lowest_paddle) / (highest_paddle - lowest_paddle);
@@ -105,6 +111,18 @@ SWEEP_FN void observe(const State& s, const Params&, float* observation) {
     observation[3] = s.ball_y / height;
     observation[4] = (s.ball_vx + ball_speed) / (2 * ball_speed);
     observation[5] = (s.ball_vy + steepest) / (2 * steepest);
+}
+
+constexpr float paddle_width = 20.0f;
+constexpr sweep::Picture picture = {width + 2 * paddle_width, height};
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    for (int i = 0; i < 21; i++) c.rectangle(paddle_width + width / 2 - 2, height * (i + 0.25f) / 21, 4, height / 42, 0x304848);
+    c.rectangle(0, height - s.opponent_y - paddle_height, paddle_width, paddle_height, 0xFF5555);
+    c.rectangle(width + paddle_width, height - s.player_y - paddle_height, paddle_width, paddle_height, 0x00BBBB);
+    c.rectangle(paddle_width + s.ball_x, height - s.ball_y - ball_size, ball_size, ball_size, 0xF1F1F1);
+    for (int i = 0; i < s.opponent_score; i++) c.rectangle(paddle_width + 4 + 10 * i, 8, 6, 6, 0xFF5555);
+    for (int i = 0; i < s.player_score; i++) c.rectangle(paddle_width + width - 10 - 10 * i, 8, 6, 6, 0x00BBBB);
 }
 
 }  // namespace pong

@@ -3,9 +3,10 @@
 // Rules: github.com/PufferAI/PufferLib 3.0, ocean/snake, held against recorded transitions. Actions: up, down, left, right;
 // turning back on itself the snake goes straight on. Food pays 0.1 and grows the snake by a cell, and another appears at an
 // empty cell; death costs 1. The tail moves away only after the head has moved, so the cell it leaves is deadly. What is
-// observed are the 11 x 11 cells around the head, row by row: 0 empty, 1 food, 3 wall, 7 snake. Not as there: a field of
-// 16 x 16 cells with one snake (there 630 x 350 with 256); death ends the episode (there the snake starts again in the
-// same field, among the remains of its last life); and an episode is truncated after 1,000 env steps (there it has no limit).
+// observed are the 11 x 11 cells around the head, row by row: 0 wall or snake, 1 empty, 2 food. Not as there: these numbers
+// (there 3 or more, 0 and 1, which say nothing until a network tells them apart); a field of 16 x 16 cells with one snake
+// (there 630 x 350 with 256); death ends the episode (there the snake starts again in the same field, among the remains of
+// its last life); and an episode is truncated after 1,000 env steps (there it has no limit).
 #pragma once
 
 #include "environment.h"
@@ -20,7 +21,7 @@ constexpr int actions = 4;
 constexpr int longest_episode = 1000;
 constexpr int longest_snake = 255;
 
-constexpr sweep::uint8 empty = 0, food = 1, wall = 3, skin = 7;
+constexpr sweep::uint8 deadly = 0, empty = 1, food = 2;
 
 struct State {
     int length;    // cells
@@ -35,7 +36,7 @@ struct Params {
 };
 constexpr sweep::Bounds bounds[] = {{1, 32}};
 
-SWEEP_FN constexpr sweep::Input input(int) { return sweep::quantity(0.0f, 7.0f); }
+SWEEP_FN constexpr sweep::Input input(int) { return sweep::quantity(0.0f, 2.0f); }
 
 // A cell of the field, as a place in `grid`.
 SWEEP_FN int place(int cell) { return (cell / side + vision) * stride + cell % side + vision; }
@@ -50,7 +51,7 @@ SWEEP_FN void drop_food(State& s, sweep::Rng& rng) {
 }
 
 SWEEP_FN void reset(State& s, const Params& params, sweep::Rng& rng) {
-    for (int i = 0; i < stride * stride; i++) s.grid[i] = wall;
+    for (int i = 0; i < stride * stride; i++) s.grid[i] = deadly;
     for (int row = vision; row < vision + side; row++)
         for (int column = vision; column < vision + side; column++) s.grid[row * stride + column] = empty;
     for (int i = 0; i < 256; i++) s.body[i] = 0;
@@ -58,14 +59,13 @@ SWEEP_FN void reset(State& s, const Params& params, sweep::Rng& rng) {
     s.head = 0;
     s.steps = 0;
     s.body[0] = static_cast<sweep::uint8>(rng.below(inner));
-    s.grid[place(s.body[0])] = skin;
+    s.grid[place(s.body[0])] = deadly;
     for (int i = 0; i < params.foods; i++) drop_food(s, rng);
 }
 
 SWEEP_FN sweep::Outcome step(State& s, const Params&, int action, sweep::Rng& rng) {
     const int cell = s.body[s.head], at = place(cell);
     int row = (action == 1) - (action == 0), column = (action == 3) - (action == 2);
-    // At the right end of a row, cell + 1 is the next row's first: no neck can be there, for the wall lies between.
     if (s.length > 1 && at + row * stride + column == place(s.body[(s.head - 1) & 255])) {
         row = -row;
         column = -column;
@@ -73,21 +73,37 @@ SWEEP_FN sweep::Outcome step(State& s, const Params&, int action, sweep::Rng& rn
     const int next = at + row * stride + column;
     const sweep::uint8 what = s.grid[next];
     s.steps++;
-    if (what >= wall) return {-1.0f, true, false};
+    if (what == deadly) return {-1.0f, true, false};
     s.head = (s.head + 1) & 255;
     s.body[s.head] = static_cast<sweep::uint8>(cell + row * side + column);
     const bool eats = what == food;
     if (eats) drop_food(s, rng);
     if (eats && s.length < longest_snake) s.length++;
     else s.grid[place(s.body[(s.head - s.length) & 255])] = empty;
-    s.grid[next] = skin;
+    s.grid[next] = deadly;
     return {eats ? 0.1f : 0.0f, false, s.steps >= longest_episode};
 }
 
-SWEEP_FN void observe(const State& s, const Params&, float* observation) {
+// The snake's length, as a share of the longest.
+SWEEP_FN float metric(const State& s, const Params&) { return static_cast<float>(s.length) / longest_snake; }
+
+SWEEP_FN void observe(const State& s, const Params&, sweep::uint8* observation) {
     const sweep::uint8* corner = s.grid + place(s.body[s.head]) - vision * stride - vision;
-    for (int row = 0; row < window; row++)
-        for (int column = 0; column < window; column++) observation[row * window + column] = corner[row * stride + column];
+    for (int row = 0; row < window; row++) sweep::copy_bytes(observation + row * window, corner + row * stride, window);
+}
+
+constexpr sweep::Picture picture = {side, side};
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    c.rectangle(0, 0, side, side, 0x061818);
+    for (int cell = 0; cell < inner; cell++)
+        if (s.grid[place(cell)] == food)
+            c.disc(static_cast<float>(cell % side) + 0.5f, static_cast<float>(cell / side) + 0.5f, 0.35f, 0xBB0000);
+    for (int i = 0; i < s.length; i++) {
+        const int cell = s.body[(s.head - i) & 255];
+        c.rectangle(static_cast<float>(cell % side) + 0.05f, static_cast<float>(cell / side) + 0.05f, 0.9f, 0.9f,
+                    i == 0 ? 0xF1F1F1 : 0x00BBBB);
+    }
 }
 
 }  // namespace snake

@@ -46,10 +46,21 @@ SWEEP_FN sweep::Outcome step(State& s, const Params&, int action, sweep::Rng&) {
     return {static_cast<float>(found) - static_cast<float>(lost), lost | found, false};
 }
 
-SWEEP_FN void observe(const State& s, const Params&, float* observation) {
-    for (int i = 0; i < cells; i++) observation[i] = 0.0f;
-    observation[s.target] = 2.0f;
-    if (on_board(s)) observation[cell_of(s)] = 1.0f;
+// 1 where the target is reached.
+SWEEP_FN float metric(const State& s, const Params&) { return on_board(s) && cell_of(s) == s.target ? 1.0f : 0.0f; }
+
+SWEEP_FN void observe(const State& s, const Params&, sweep::uint8* observation) {
+    for (int i = 0; i < cells; i++) observation[i] = 0;
+    observation[s.target] = 2;
+    if (on_board(s)) observation[cell_of(s)] = 1;
+}
+
+constexpr sweep::Picture picture = {size, size};
+
+SWEEP_FN void draw(const State& s, const Params&, sweep::Canvas& c) {
+    c.rectangle(0, 0, size, size, 0x061818);
+    c.rectangle(static_cast<float>(s.target % size), static_cast<float>(s.target / size), 1, 1, 0xBB0000);
+    if (on_board(s)) c.rectangle(static_cast<float>(s.column), static_cast<float>(s.row), 1, 1, 0x00BBBB);
 }
 
 }  // namespace squared
