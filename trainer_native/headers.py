@@ -178,13 +178,32 @@ def fields(path: Path, struct: str) -> dict[str, str]:
 # -- compiling it ----------------------------------------------------------------------------------------------
 
 
-#: The optional parts of a header, and how their definition begins.
+#: The optional parts of a header: how their definition begins, and how it is written.
 OPTIONAL = {
-    "image": r"\bsweep::Image\s+image\b",
-    "needs_memory": r"\bbool\s+needs_memory\b",
-    "metric": r"\bfloat\s+metric\s*\(",
-    "picture": r"\bsweep::Picture\s+picture\b",
+    "image": (r"\bsweep::Image\s+image\b", "constexpr sweep::Image image = {height, width, channels};"),
+    "needs_memory": (r"\bbool\s+needs_memory\b", "constexpr bool needs_memory = true;"),
+    "metric": (r"\bfloat\s+metric\s*\(", "SWEEP_FN float metric(const State&, const Params&)"),
+    "picture": (r"\bsweep::Picture\s+picture\b", "constexpr sweep::Picture picture = {width, height};"),
 }
+
+
+def parts(path: Path) -> list[str]:
+    """The optional parts that a header has. Raises HeaderError where one is there, but not as the table would find it."""
+    own = without_comments(read(path))
+    texts = [without_comments(read(file)) for file in with_includes(path) if file.parent != CORE.resolve()]
+    code = "\n".join(t for t in texts if t == own or re.search(rf"\bnamespace\s+{path.stem}\b", t) or "using namespace" in own)
+    found = []
+    for part, (pattern, legal) in OPTIONAL.items():
+        taken_over = rf"\busing\b[^;]*::{part}\b"
+        alike = rf"\b(?!return\b)\w+\s+{part}\s*\(\s*const\s+State\b|\bconstexpr\b[^;{{}}()]*\b{part}\s*(\[\w*\]\s*)?[={{]"
+        if re.search(pattern, code) or re.search(taken_over, own):
+            found.append(part)
+        elif other := re.search(alike, own):
+            line = own.count("\n", 0, other.start()) + 1
+            raise HeaderError(f"{path}:{line}: `{part}` is a part of a header that is written `{legal}`; name what is something else otherwise")
+    if "picture" not in found and (line := line_of(path, "draw")):
+        raise HeaderError(f"{path}:{line}: `draw` needs a picture to draw on: `{OPTIONAL['picture'][1]}`, the units it draws in")
+    return found
 
 
 def glue(path: Path, state: list[str], params: list[str]) -> str:
@@ -194,8 +213,7 @@ def glue(path: Path, state: list[str], params: list[str]) -> str:
              "#define SWEEP_STATE_FIELDS " + " ".join(f"X({name})" for name in state)]  # fmt: skip
     if params:
         lines.append("#define SWEEP_PARAMS_FIELDS " + " ".join(f"X({name})" for name in params))
-    code = "\n".join(without_comments(read(file)) for file in with_includes(path) if file.parent != CORE.resolve())
-    lines += [f"#define SWEEP_HAS_{part.upper()}" for part, pattern in OPTIONAL.items() if re.search(pattern, code)]
+    lines += [f"#define SWEEP_HAS_{part.upper()}" for part in parts(path)]
     return "\n".join([*lines, f'#include "{CORE.resolve() / "table.h"}"', ""])
 
 
@@ -239,10 +257,20 @@ SIGNATURES = {
     "input": "SWEEP_FN constexpr sweep::Input input(int i)",
     "reset": "SWEEP_FN void reset(State&, const Params&, sweep::Rng&)",
     "step": "SWEEP_FN sweep::Outcome step(State&, const Params&, int action, sweep::Rng&)",
-    "observe": "SWEEP_FN void observe(const State&, const Params&, float* observation)",
+    "observe": "SWEEP_FN void observe(const State&, const Params&, float* observation)",  # or sweep::uint8*
     "metric": "SWEEP_FN float metric(const State&, const Params&)",
     "draw": "SWEEP_FN void draw(const State&, const Params&, sweep::Canvas&)",
 }
+
+
+def signature(path: Path, function: str) -> str:
+    """How this header's function is written: `step` by its kind of actions."""
+    code = without_comments(read(path))
+    if function == "step":
+        action = ("const float* action" if re.search(r"\bBounds\s+actions\s*\[", code) else
+                  "const int* action" if re.search(r"\bactions\s*\[", code) else "int action")  # fmt: skip
+        return SIGNATURES["step"].replace("int action", action)
+    return SIGNATURES[function]
 
 
 def first_error(path: Path, output: str) -> str:
@@ -259,7 +287,7 @@ def first_error(path: Path, output: str) -> str:
         return f"{path if file.resolve() == path.resolve() else file}:{line}: {message}"
     if missing:
         name = missing[1] or missing[2]
-        wanted = f": `{SIGNATURES[name]}`" if name in SIGNATURES else ""
+        wanted = f": `{signature(path, name)}`" if name in SIGNATURES else ""
         return f"{path}: namespace {path.stem} has no `{name}`{wanted}; see envs/cartpole.h for what a header holds"
     code = without_comments(read(path))
     if (more := code.count("{") - code.count("}")) != 0:
@@ -267,7 +295,7 @@ def first_error(path: Path, output: str) -> str:
     called = re.search(r"\bgame::(\w+)\(", output[match.end() :])
     if called and called[1] in SIGNATURES:
         line = line_of(path, called[1])
-        return f"{path}{f':{line}' if line else ''}: `{called[1]}` does not fit: {message}; legal is `{SIGNATURES[called[1]]}`"
+        return f"{path}{f':{line}' if line else ''}: `{called[1]}` does not fit: {message}; legal is `{signature(path, called[1])}`"
     theirs = re.search(rf"^{re.escape(str(path))}:(\d+):", output, re.MULTILINE)  # a note that points into their file
     place = f"{path}:{theirs[1]}" if theirs else f"{path}"
     return f"{place}: does not fit the table of an environment: {message}"

@@ -482,6 +482,71 @@ def test_all_optional_parts(tmp_path, number, actions, legal, reward, illegal):
         transition(env, state, 1)
 
 
+SEVERAL, BOUNDED = "constexpr int actions[] = {3, 2};", "constexpr sweep::Bounds actions[] = {{-1, 1}, {0, 4}};"
+STEP = "legal is `SWEEP_FN sweep::Outcome step(State&, const Params&, {} action, sweep::Rng&)`"
+WRITTEN = "is a part of a header that is written `constexpr {};`; name what is something else otherwise"
+
+
+@pytest.mark.parametrize(("actions", "old", "new", "expected"), [
+    (SEVERAL, "const int* action, sweep::Rng&) {\n    s.first = float(action[0]);\n    s.second = float(action[1]);", "int, sweep::Rng&) {",
+     STEP.format("const int*")),
+    (BOUNDED, "const int* action", "const int* action", STEP.format("const float*")),
+    ("constexpr int actions = 3;", "const int* action", "const int* action", STEP.format("int")),
+    ("constexpr int actions[] = {3, 1};", "", "", "actions must be at least 2"),
+    ("constexpr sweep::Bounds actions[] = {{1, -1}};", "const int*", "const float*", "finite bounds {low, high}, the low one below"),
+    ("constexpr sweep::Bounds actions[] = {{0, 1e400}};", "const int*", "const float*", "finite bounds {low, high}"),
+    ("constexpr float actions[] = {3, 2};", "", "", "actions are `constexpr int actions = 3;`, several at once"),
+    ("constexpr int actions[] = {60, 10};", "", "", "actions is 70; the trainer takes 2 to 64"),
+    ("", "", "", "has no `actions`"),
+    (SEVERAL, "sweep::uint8* observation", "int* observation", "kinds.h:19: `observe` does not fit"),
+    (SEVERAL, "sweep::typical(0.0f, 255.0f)", "sweep::quantity(-1.0f, 1.0f)", "an observation of bytes has inputs within 0 to 255"),
+    (SEVERAL, "image = {2, 3, 2}", "image = {2, 3, 3}", "an image's height, width and channels multiply to observation_size"),
+    (SEVERAL, "sweep::Image image = ", "int image[] = ",
+     "kinds.h:8: `image` " + WRITTEN.format("sweep::Image image = {height, width, channels}")),
+    (SEVERAL, "bool needs_memory", "int needs_memory", "kinds.h:7: `needs_memory` " + WRITTEN.format("bool needs_memory = true")),
+    (SEVERAL, "float metric(", "double metric(", "kinds.h:22: `metric` is a part of a header that is written `SWEEP_FN float metric("),
+    (SEVERAL, "metric(const State& s, const Params&)", "metric(const State& s)", "kinds.h:22: `metric` does not fit: "),
+    (SEVERAL, "s.steps / 5.0f", "0.0f / (s.steps - 5.0f)", "metric is nan at the end of an episode; legal is 0 to 1"),
+    (SEVERAL, "void draw(", "void paint(", "has no `draw`: `SWEEP_FN void draw(const State&, const Params&, sweep::Canvas&)`"),
+    (SEVERAL, "draw(const State&, const Params&,", "draw(const State&,", "kinds.h:23: `draw` does not fit"),
+    (SEVERAL, "constexpr sweep::Picture picture = {30.0f, 20.0f};", "",
+     "kinds.h:23: `draw` needs a picture to draw on: `constexpr sweep::Picture picture = {width, height};`"),
+    (SEVERAL, "{30.0f, 20.0f}", "{30.0f, 0.0f}", "a picture has a width and a height above 0"),
+    (SEVERAL, "i < 12; i++) observation", "i < 11; i++) observation", "observe leaves observation[11] unwritten; observation_size is 12"),
+    (SEVERAL, "i < 12; i++) observation", "i < 13; i++) observation", "observe writes observation[12]; observation_size is 12"),
+    (BOUNDED, "const int* action, sweep::Rng&) {", ("const float* action, sweep::Rng&) {\n    if (action[1] > 4.0f || action[0] < -1.0f) return "
+     "{0.0f / s.steps - 0.0f / s.steps, false, false};"), None),
+])  # fmt: skip
+def test_mistakes_in_the_optional_parts(tmp_path, actions, old, new, expected):
+    header, text = tmp_path / "kinds.h", KINDS.replace("NUMBER", "int").replace("ACTIONS", actions)
+    assert old in text
+    header.write_text(text.replace(old, new))
+    if expected is None:
+        find(header)
+        return
+    message = complaint(header)
+    assert message.startswith(str(header)) and expected in message
+
+
+def test_optional_parts_of_an_included_header_are_its_own(tmp_path):
+    """A header that builds on another has those it takes over, and no others."""
+    (tmp_path / "kinds.h").write_text(KINDS.replace("NUMBER", "int").replace("ACTIONS", SEVERAL))
+    again = tmp_path / "again.h"
+    shared = "using kinds::State, kinds::Params, kinds::observation_size, kinds::actions, kinds::longest_episode, kinds::reset;"
+    again.write_text(f'''// Again: the same, with a metric alone.
+#pragma once
+#include "kinds.h"
+namespace again {{
+{shared.replace(", ", "; using ").replace("using kinds::State;", "using State = kinds::State;")}
+using kinds::input; using kinds::step; using kinds::observe;
+using kinds::metric;
+}}  // namespace again
+''')
+    env = find(again)
+    assert env.has_metric and (env.picture, env.image, env.needs_memory) == (None, None, False)
+    assert env.state_dtype.names == ("first", "second", "steps")
+
+
 def test_a_metric_outside_its_range_is_refused(tmp_path):
     header = tmp_path / "kinds.h"
     header.write_text(KINDS.replace("NUMBER", "int").replace("ACTIONS", "constexpr int actions[] = {3, 2};").replace("/ 5.0f", "/ 4.0f"))

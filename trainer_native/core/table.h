@@ -44,7 +44,10 @@ template <class T, int n> constexpr int length(const T (&)[n]) { return n; }
 template <int n> struct Inputs { Input input[n]; };
 
 // What kind of actions a header's `actions` are: a number of choices, several such numbers, or bounds of continuous ones.
-template <class T> struct Actions;
+template <class T> struct Actions {
+    static_assert(sizeof(T) == 0, "actions are `constexpr int actions = 3;`, several at once `constexpr int actions[] = {3, 2};`, or "
+                                  "continuous `constexpr sweep::Bounds actions[] = {{-2, 2}};`");
+};
 template <> struct Actions<const int> {
     using Type = int;
     static constexpr int count = 1;
@@ -93,14 +96,16 @@ constexpr int outputs = [] {
     for (int i = 0; i < Kind::count; i++) sum += choices.of[i];
     return sum;
 }();
+constexpr bool finite(const Bounds& b) { return -3e38 < b.low && b.low < b.high && b.high < 3e38; }
 constexpr bool legal_actions(bool continuous) {
-    for (int i = 0; i < Kind::count; i++)
-        if (continuous && action_bounds ? !(action_bounds[i].low < action_bounds[i].high) : !continuous && !action_bounds && choices.of[i] < 2)
-            return false;
+    for (int i = 0; i < Kind::count; i++) {
+        if (continuous && action_bounds && !finite(action_bounds[i])) return false;
+        if (!continuous && !action_bounds && choices.of[i] < 2) return false;
+    }
     return true;
 }
 static_assert(legal_actions(false), "actions must be at least 2");
-static_assert(legal_actions(true), "a continuous action has bounds {low, high}, the low one below the high one");
+static_assert(legal_actions(true), "a continuous action has finite bounds {low, high}, the low one below the high one");
 static_assert(game::longest_episode > 0, "longest_episode must be at least 1 env step");
 
 #define X(name) field<decltype(State::name)>(#name, __builtin_offsetof(State, name)),
@@ -138,6 +143,12 @@ template <class Number> concept Observed = requires(const State& state, const Pa
     game::observe(state, params, to);
 };
 constexpr bool in_bytes = Observed<uint8> && !Observed<float>;
+constexpr bool bytes_fit = [] {
+    for (int i = 0; i < game::observation_size; i++)
+        if (inputs.input[i].low < 0.0f || inputs.input[i].high > 255.0f) return false;
+    return true;
+}();
+static_assert(!in_bytes || bytes_fit, "an observation of bytes has inputs within 0 to 255; observe floats where they are not");
 
 template <class Number> inline void observe_as(const void* states, const void* params, void* observations, int stride, int n) {
     const State* state = static_cast<const State*>(states);
