@@ -10,7 +10,7 @@ import trainer_native
 from trainer_native import config, environments, headers
 
 NATIVE = Path(__file__).parent / "native"
-GAMES = {"cartpole": "cartpole", "breakout": "breakout", "corridor": str(NATIVE / "corridor.h")}
+GAMES = {"cartpole": "cartpole", "breakout": "breakout", **{name: str(NATIVE / f"{name}.h") for name in ("corridor", "doors", "reach")}}
 FLAGS = ["-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi",
          '-DSWEEP_ISA="test"']  # fmt: skip
 SMALL = {"envs": 12, "horizon": 10, "minibatches": 3, "epochs": 2}
@@ -38,6 +38,13 @@ RUNS = {
     "transitions, by priority, v-trace": ("corridor", {
         **SMALL, "cell": "mlp", "layers": 2, "biases": True, "separate_value": True, "minibatch_of": "transitions",
         "minibatches": 6, "priority": 0.5, "vtrace": True}),
+    "several actions": ("doors", {**SMALL, "hidden": 8, "vtrace": True}),
+    "several actions, lstm, biases, by priority": ("doors", {**SMALL, "cell": "lstm", "hidden": 8, "biases": True, "envs": 72,
+                                                             "horizon": 7, "priority": 0.5}),
+    "continuous": ("reach", {**SMALL, "envs": 72, "horizon": 20, "hidden": 16, "log_std": -0.5}),
+    "continuous, squashed, mlp, transitions, adam": ("reach", {
+        **SMALL, "cell": "mlp", "separate_value": True, "minibatch_of": "transitions", "gaussian": "squashed",
+        "optimizer": "adam", "learning_rate": 0.02, "normalise_rewards": True, "vtrace": True}),
     "truncated is terminated, adam, decay": ("corridor", {
         **SMALL, "bootstrap_truncated": False, "optimizer": "adam", "learning_rate": 1e-3, "head_rate": 0.5,
         "weight_decay": 0.1, "value_clip": 0.2, "value_clip_loss": "clipped"}),

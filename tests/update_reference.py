@@ -61,7 +61,7 @@ def backward(w, gradient, memories):
     grads = {}
     for head, memory in zip(heads, memories, strict=True):
         grads |= tower_backward(w, head, memory)
-    return {name: grads[name] for name in w}
+    return {name: grads[name] for name in w if name != "log_std"}
 
 
 def product(w, x, name):
@@ -129,17 +129,45 @@ def advantages_of(full, rewards, ended, values, ratios):
     return advantages
 
 
-def loss_gradient(full, schedule, outputs, actions, old_log_p, old_values, advantages, returns):
-    """(the gradient of PPO's mean loss by the outputs, importance ratios)."""
-    logits, values = outputs[..., :-1], outputs[..., -1]
-    log_p = logits - logits.max(-1, keepdims=True)
-    log_p -= np.log(np.exp(log_p).sum(-1, keepdims=True))
-    p, one = np.exp(log_p), np.eye(logits.shape[-1])[actions]
-    ratio = np.exp((log_p * one).sum(-1) - old_log_p)
+def softmaxes(logits, choices):
+    """The log-probabilities of each discrete action's choices, in turn."""
+    parts = np.split(logits, np.cumsum(choices)[:-1], axis=-1)
+    return [part - np.logaddexp.reduce(part, axis=-1, keepdims=True) for part in parts]
+
+
+def policy(outputs, actions, choices, log_std=None):
+    """(log-probability, entropy) of actions, summed over the numbers of each; `choices` is empty where they are continuous."""
+    if not choices:
+        z = (actions - outputs) / np.exp(log_std)
+        entropy = (log_std + 0.5 + 0.5 * np.log(2 * np.pi)).sum() + np.zeros(z.shape[:-1])
+        return (-(z**2) / 2 - log_std - 0.5 * np.log(2 * np.pi)).sum(-1), entropy
+    log_p, actions = softmaxes(outputs, choices), actions.reshape(*outputs.shape[:-1], len(choices))
+    chosen = [np.take_along_axis(part, actions[..., [j]], -1)[..., 0] for j, part in enumerate(log_p)]
+    return sum(chosen), -sum((np.exp(part) * part).sum(-1) for part in log_p)
+
+
+def policy_gradients(outputs, actions, choices, log_std):
+    """What a log-probability and an entropy (summed over actions) change by with the outputs and with log_std."""
+    if not choices:
+        z = (actions - outputs) / np.exp(log_std)
+        return (z / np.exp(log_std), z**2 - 1), (np.zeros_like(z), np.ones_like(z))
+    log_p, actions = softmaxes(outputs, choices), actions.reshape(*outputs.shape[:-1], len(choices))
+    one = [np.eye(n)[actions[..., j]] for j, n in enumerate(choices)]
+    entropies = [-(np.exp(part) * part).sum(-1, keepdims=True) for part in log_p]
+    by_choice = [o - np.exp(part) for o, part in zip(one, log_p, strict=True)]
+    by_spread = [-np.exp(part) * (part + h) for part, h in zip(log_p, entropies, strict=True)]
+    return (np.concatenate(by_choice, -1), None), (np.concatenate(by_spread, -1), None)
+
+
+def loss_gradient(full, schedule, outputs, actions, old_log_p, old_values, advantages, returns, choices, log_std=None):
+    """(the gradient of PPO's mean loss by the outputs, that by log_std [1, k] or None, importance ratios)."""
+    numbers, values = outputs[..., :-1], outputs[..., -1]
+    ratio = np.exp(policy(numbers, actions, choices, log_std)[0] - old_log_p)
     clipped = np.clip(ratio, 1 - schedule["clip"], 1 + schedule["clip"])
     by_log_p = np.where(advantages * ratio <= advantages * clipped, -advantages * ratio, 0.0)
-    entropy = -(p * log_p).sum(-1, keepdims=True)
-    by_logits = by_log_p[..., None] * (one - p) + schedule["entropy_coefficient"] * p * (log_p + entropy)
+    likelier, wider = policy_gradients(numbers, actions, choices, log_std)
+    by_numbers, by_log_std = (None if one is None else by_log_p[..., None] * one - schedule["entropy_coefficient"] * other
+                              for one, other in zip(likelier, wider, strict=True))
     error, limit = values - returns, full["value_clip"]
     if limit > 0:
         bounded = old_values + np.clip(values - old_values, -limit, limit) - returns
@@ -147,8 +175,9 @@ def loss_gradient(full, schedule, outputs, actions, old_log_p, old_values, advan
         if full["value_clip_loss"] == "larger":
             flat &= bounded**2 > error**2
         error = np.where(flat, 0.0, error)
-    gradient = np.concatenate([by_logits, full["value_coefficient"] * error[..., None]], axis=-1)
-    return gradient / ratio.size, ratio
+    gradient = np.concatenate([by_numbers, full["value_coefficient"] * error[..., None]], axis=-1)
+    by_log_std = None if by_log_std is None else by_log_std.reshape(-1, by_log_std.shape[-1]).mean(0)[None]
+    return gradient / ratio.size, by_log_std, ratio
 
 
 def schedule_at(full, env_steps):
@@ -188,7 +217,11 @@ class Optimizer:
         scale = min(1.0, full["gradient_norm"] / norm) if full["gradient_norm"] > 0 else 1.0
         for name, w in weights.items():
             g, own = grads[name] * scale, rate * (full["head_rate"] if "decoder" in name else 1.0)
-            w *= 1 - own * full["weight_decay"]
+            if name == "log_std" and full["optimizer"] == "muon":
+                self.first[name] = beta * self.first[name] + g
+                w[:] = np.clip(w - own * (g + beta * self.first[name]), -5, 2)
+                continue
+            w *= 1 - own * full["weight_decay"] * (name != "log_std")
             if full["optimizer"] == "muon":
                 self.first[name] = beta * self.first[name] + g
                 rows, columns = w.shape[1], w.shape[0]  # as [out, in]
@@ -200,13 +233,16 @@ class Optimizer:
             self.second[name] = second * self.second[name] + (1 - second) * g**2
             mean, square = self.first[name] / (1 - beta**self.steps), self.second[name] / (1 - second**self.steps)
             w -= own * mean / (np.sqrt(square) + full["adam_epsilon"])
+            if name == "log_std":
+                np.clip(w, -5, 2, out=w)
 
 
 class Learner:
-    """A run's learning side: weights, the optimizer's state and the stream of orders."""
+    """A run's learning side: weights, the optimizer's state and the stream of orders. `choices`: of each discrete action, or
+    empty where they are continuous."""
 
-    def __init__(self, full, weights, seed):
-        self.full, self.seed, self.rng = full, seed, Rng(seed, 2)
+    def __init__(self, full, weights, seed, choices):
+        self.full, self.choices, self.rng = full, choices, Rng(seed, 2)
         self.weights = {k: w.astype(np.float64) for k, w in weights.items()}
         self.optimizer = Optimizer(full, self.weights)
 
@@ -254,9 +290,10 @@ class Learner:
             if full["normalise_advantages"]:
                 advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
             outputs, memory = forward(self.weights, mine["observations"], states, mine["keep"], full["activation"])
-            gradient, ratio = loss_gradient(full, at, outputs, mine["actions"], mine["log_probabilities"], old,
-                                            advantage * correction, returns)
-            grads = backward(self.weights, gradient, memory)
+            gradient, by_log_std, ratio = loss_gradient(full, at, outputs, mine["actions"], mine["log_probabilities"], old,
+                                                        advantage * correction, returns, self.choices,
+                                                        self.weights.get("log_std"))
+            grads = backward(self.weights, gradient, memory) | ({} if by_log_std is None else {"log_std": by_log_std})
             if full["vtrace"]:
                 sequences(ratios)[:, order], sequences(values[:-1])[:, order] = ratio, outputs[..., -1]
             self.optimizer.step(self.weights, grads, at["learning_rate"])

@@ -1,5 +1,7 @@
 """Acting and training are the same function, bit for bit: scans and steps, batches and rows, ratios before a gradient step."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -142,4 +144,25 @@ def test_ratios_are_exactly_one_before_the_first_gradient_step(case):
         out = trainer._core().check(trainer.isa(), environment.table_address, environment.param_bytes(full), full, 3,
                                     weights, weights)
         assert (out["ended"].sum() > 0 or horizon < 40) and len(np.unique(out["log_probabilities"])) > horizon
+        assert (out["ratios"] == 1.0).all()
+
+
+NATIVE = Path(__file__).parents[1] / "native"
+KINDS = {"several": ("doors", {}), "clipped": ("reach", {}), "squashed": ("reach", {"gaussian": "squashed"})}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_ratios_are_exactly_one_whatever_the_actions(kind, name):
+    game, more = KINDS[kind]
+    environment = environments.find(NATIVE / f"{game}.h")
+    for horizon, envs in [(16, 8), (40, 12), (5, 76)]:
+        params = {"layers": 2, "hidden": 16, "envs": envs, "horizon": horizon, **NETWORKS[name], **more}
+        full = config.complete(params, environment.params) | {"try_from": 0.0}
+        rng = np.random.default_rng(horizon)
+        weights = np.concatenate([(rng.uniform(-2, 2, shape) / np.sqrt(max(shape[0], 8))).ravel()
+                                  for shape in trainer.shapes(environment, params).values()]).astype(np.float32)
+        out = trainer._core().check(trainer.isa(), environment.table_address, environment.param_bytes(full), full, 3,
+                                    weights, weights)
+        assert out["actions"].shape == (horizon, envs, 2) and len(np.unique(out["log_probabilities"])) > horizon
         assert (out["ratios"] == 1.0).all()

@@ -1,18 +1,25 @@
 """The trainer's gradient against a float64 reference and its finite differences, and its forward passes against each other."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.update_reference import sigmoid, split
+from tests.update_reference import policy, sigmoid, split
 from trainer_native import config, environments, trainer
 
-ENV = "cartpole"  # with random weights its episodes last about 20 env steps: several end inside the horizon
+#: With random weights its episodes last about 20 env steps: several end inside the horizon, as those of the others do.
+ENV = "cartpole"
+NATIVE = Path(__file__).parents[1] / "native"
+SEVERAL, CONTINUOUS = {"env": NATIVE / "doors.h"}, {"env": NATIVE / "reach.h"}
+SQUASHED = CONTINUOUS | {"gaussian": "squashed"}
 
 
 def check(params: dict, seed: int = 3, acting_scale: float = 0.0):
     """What the C++ side gives for one rollout: (arrays, weights, full params, shapes). With acting_scale the weights that
     act differ from those that learn, so that ratios leave 1 and clipping is at work."""
-    environment = environments.find(ENV)
+    params = dict(params)
+    environment = environments.find(params.pop("env", ENV))
     full = config.complete(params, environment.params) | {"try_from": 0.0}
     shapes = trainer.shapes(environment, params)
     rng = np.random.default_rng(seed)
@@ -22,7 +29,7 @@ def check(params: dict, seed: int = 3, acting_scale: float = 0.0):
     acting = (weights + acting_scale * rng.standard_normal(weights.size)).astype(np.float32)
     core = trainer._core()
     out = core.check(trainer.isa(), environment.table_address, environment.param_bytes(full), full, seed, acting, weights)
-    return out, weights, full, shapes
+    return out | {"choices": environment.choices}, weights, full, shapes
 
 
 def reference_tower(w, out, full, state, tower=""):
@@ -72,9 +79,7 @@ def reference_loss(flat, shapes, out, full):
     """PPO's loss, mean over the rollout, in float64."""
     logits = reference_logits(flat, shapes, out, full)
     logits, value = logits[..., :-1], logits[..., -1]
-    log_p = logits - logits.max(-1, keepdims=True)
-    log_p -= np.log(np.exp(log_p).sum(-1, keepdims=True))
-    chosen = np.take_along_axis(log_p, out["actions"][..., None], -1)[..., 0]
+    chosen, entropy = policy(logits, out["actions"], out["choices"], split(flat, shapes).get("log_std"))
     advantage = out["advantages"].astype(np.float64)
     target = advantage + out["values"][:-1]
     if full["normalise_advantages"]:
@@ -85,7 +90,6 @@ def reference_loss(flat, shapes, out, full):
     if full["value_clip"] > 0:
         bounded = out["values"][:-1] + np.clip(value - out["values"][:-1], -full["value_clip"], full["value_clip"])
         error = np.maximum(error, (bounded - target) ** 2)
-    entropy = -(np.exp(log_p) * log_p).sum(-1)
     return (-surrogate + full["value_coefficient"] * 0.5 * error - full["entropy_coefficient"] * entropy).mean()
 
 
@@ -107,6 +111,14 @@ CASES = {
     "mlp, two towers": {"cell": "mlp", "hidden": 16, "layers": 2, "separate_value": True},
     "mlp, two towers, biases, relu": {"cell": "mlp", "hidden": 8, "layers": 3, "separate_value": True, "biases": True,
                                       "activation": "relu"},
+    "several actions": SEVERAL | {"hidden": 8},
+    "several actions, lstm, two towers, biases": SEVERAL | {"cell": "lstm", "hidden": 8, "separate_value": True, "biases": True},
+    "several actions, mlp, more rows than a chunk": SEVERAL | {"cell": "mlp", "hidden": 8, "layers": 2, "envs": 84},
+    "clipped": CONTINUOUS | {"hidden": 8},
+    "clipped, lstm, biases": CONTINUOUS | {"cell": "lstm", "hidden": 8, "biases": True},
+    "squashed": SQUASHED | {"hidden": 8, "value_clip": 0.05},
+    "squashed, mlp, two towers": SQUASHED | {"cell": "mlp", "hidden": 16, "layers": 2, "separate_value": True},
+    "clipped, mlp, more rows than a chunk": CONTINUOUS | {"cell": "mlp", "hidden": 8, "layers": 2, "envs": 84},
 }
 
 

@@ -1,16 +1,20 @@
 """Every option of learning against float64 NumPy, gradient step by gradient step, and what truncation and bad values do."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import trainer_native
 from tests import update_reference as reference
-from trainer_native import Solve, config, environments, trainer
+from trainer_native import Solve, config, environments, headers, trainer
 
 BASE = {"hidden": 8, "layers": 1, "envs": 8, "horizon": 12, "minibatches": 4, "epochs": 2, "entropy_coefficient": 0.05,
         "clip": 0.1, "gamma": 0.95}
 ADAM = {"optimizer": "adam", "learning_rate": 0.005, "momentum": 0.9}
 MLP = {"cell": "mlp", "layers": 2, "biases": True, "separate_value": True, "constant_input": False}
+NATIVE = Path(__file__).parents[1] / "native"
+SEVERAL, CONTINUOUS = {"env": NATIVE / "doors.h"}, {"env": NATIVE / "reach.h"}
 ANNEAL = {"anneal_steps": 240, "learning_rate_end": 0.2, "clip_end": 0.3, "entropy_end": 0.0,  # over 2.5 of 4 iterations
           "clip": 0.02, "epochs": 3}
 CASES = {
@@ -46,6 +50,18 @@ CASES = {
     "transitions, vtrace, value clip": MLP | {"minibatch_of": "transitions", "vtrace": True, "value_clip": 0.05},
     "heads and decay of two towers": MLP | ADAM | {"minibatch_of": "transitions", "head_rate": 0.2, "weight_decay": 0.3},
     "mingru, biases, two towers": {"biases": True, "separate_value": True, "head_rate": 0.2, "weight_decay": 0.3},
+    "several actions": SEVERAL,
+    "several actions, vtrace, priority": SEVERAL | {"vtrace": True, "priority": 0.8, "horizon": 20},
+    "several actions of transitions, adam": SEVERAL | MLP | ADAM | {"minibatch_of": "transitions", "vtrace": True},
+    "continuous": CONTINUOUS,
+    "continuous, heads and decay": CONTINUOUS | {"head_rate": 0.3, "weight_decay": 0.5, "epochs": 3},
+    "continuous, adam, heads and decay": CONTINUOUS | ADAM | {"head_rate": 0.3, "weight_decay": 0.5},
+    "continuous, vtrace, priority, short gradients": CONTINUOUS | {"vtrace": True, "priority": 0.8, "gradient_norm": 0.05,
+                                                                   "learning_rate": 0.05},
+    "continuous at the range's end": CONTINUOUS | {"entropy_coefficient": 2.0, "learning_rate": 0.1},
+    "continuous, adam, at the range's end": CONTINUOUS | ADAM | {"entropy_coefficient": 2.0, "learning_rate": 0.1,
+                                                                 "gradient_norm": 0.0, "adam_epsilon": 0.1},
+    "squashed transitions, two towers": CONTINUOUS | MLP | {"gaussian": "squashed", "minibatch_of": "transitions"},
     "free gradients": ADAM | {"gradient_norm": 0.0, "adam_epsilon": 0.1},
     "short gradients": ADAM | {"gradient_norm": 0.05, "adam_epsilon": 0.1},
 }
@@ -54,7 +70,8 @@ ITERATIONS, SEED = 4, 3
 
 def iterate(params: dict, env="cartpole", iterations: int = ITERATIONS):
     """What the C++ side gives for whole iterations: (arrays [iterations, ...], first weights by name, full params)."""
-    environment = environments.find(env)
+    params = dict(params)
+    environment = environments.find(params.pop("env", env))
     full = config.complete(params, environment.params) | {"try_from": 0.0}
     shapes = trainer.shapes(environment, params)
     rng = np.random.default_rng(SEED)
@@ -67,7 +84,8 @@ def iterate(params: dict, env="cartpole", iterations: int = ITERATIONS):
 
 def rollout_of(out, i):
     """One iteration's rollout in float64, sequences second: observations [T, N, inputs], first_states [L, N, H]."""
-    rollout = {k: np.asarray(v[i], np.int64 if k == "actions" else np.float64) for k, v in out.items() if not k.startswith("order")}
+    rollout = {k: np.asarray(v[i], np.int64 if v.dtype == np.int32 else np.float64) for k, v in out.items()
+               if not k.startswith("order")}
     return rollout | {"observations": rollout["observations"].swapaxes(0, 1)}
 
 
@@ -82,7 +100,8 @@ def test_the_update_is_the_reference_s(case):
     plain, *_ = iterate(BASE)
     assert (plain["weights"].shape != out["weights"].shape or plain["actions"].shape != out["actions"].shape
             or np.abs(plain["weights"] - out["weights"]).max() > 1e-3), "the option is at work"
-    learner, begun, rows = reference.Learner(full, first, SEED), flat_of(first), full["envs"] * full["horizon"]
+    choices = environments.find(params.get("env", "cartpole")).choices
+    learner, begun, rows = reference.Learner(full, first, SEED, choices), flat_of(first), full["envs"] * full["horizon"]
     for i in range(ITERATIONS):
         rollout = rollout_of(out, i)
         outputs, _ = reference.forward(learner.weights, rollout["observations"], rollout["first_states"], rollout["keep"],
@@ -96,6 +115,99 @@ def test_the_update_is_the_reference_s(case):
             moved = np.abs(flat_of(weights) - begun).max()
             np.testing.assert_allclose(ours, flat_of(weights), atol=2e-4 * moved, rtol=1e-5, err_msg=f"{i}, {step}")
         assert step == out["weights"].shape[1] - 1
+
+
+@pytest.mark.parametrize("adam", ["", ", adam,"])
+def test_deviations_stay_within_their_range(adam):
+    out, *_ = iterate(BASE | CASES[f"continuous{adam} at the range's end"])
+    log_std = out["weights"][..., -2:]
+    assert log_std.max() == 2.0 and (log_std == 2.0).any(axis=(0, 1)).all() and (log_std[0, 0] < 2.0).all()
+    out, *_ = iterate(BASE | CONTINUOUS | {"gaussian": "clipped", "learning_rate": 0.0001})
+    assert (np.abs(np.diff(out["weights"][..., -2:].reshape(-1, 2), axis=0)) < 0.01).all(), "small steps where the gradient is small"
+
+
+ECHO = """
+// Echo: what is seen is what was done, each number as the game got it.
+#pragma once
+#include "environment.h"
+namespace echo {
+struct State { float heard[3]; int steps; /* env steps of this episode */ };
+struct Params {};
+constexpr int observation_size = 3, longest_episode = 1000;
+constexpr sweep::Bounds actions[] = {{-2, 2}, {0, 0.1}, {-1, 7}};
+SWEEP_FN constexpr sweep::Input input(int) { return sweep::flag(); }
+SWEEP_FN void reset(State& s, const Params&, sweep::Rng&) { s = {}; }
+SWEEP_FN sweep::Outcome step(State& s, const Params&, const float* action, sweep::Rng&) {
+    for (int i = 0; i < 3; i++) s.heard[i] = action[i];
+    return {action[0], false, ++s.steps >= 1000};
+}
+SWEEP_FN void observe(const State& s, const Params&, float* o) { for (int i = 0; i < 3; i++) o[i] = s.heard[i]; }
+}  // namespace echo
+"""
+
+
+@pytest.mark.parametrize("gaussian, unit", [("clipped", lambda u: np.clip(u, -1, 1)), ("squashed", np.tanh)])
+def test_the_game_gets_what_was_drawn_within_its_bounds(tmp_path, gaussian, unit):
+    (tmp_path / "echo.h").write_text(ECHO)
+    environment = environments.find(tmp_path / "echo.h")
+    out, first, full = iterate(BASE | {"env": environment, "gaussian": gaussian, "horizon": 256}, iterations=1)
+    drawn, heard = out["actions"][0].astype(np.float64), out["observations"][0].swapaxes(0, 1)[..., :3]
+    low, high = environment.action_bounds.T
+    expected = (low + high) / 2 + (high - low) / 2 * unit(drawn)
+    np.testing.assert_allclose(heard[1:], expected[:-1], atol=2e-6)
+    assert (heard >= low.astype(np.float32)).all() and (heard <= high.astype(np.float32)).all()
+    assert (np.abs(drawn) > 1).mean() > 0.05, "bounds are at work"
+    # The numbers are normal around the means: of 2,048 in three columns, each moment within 5 of its deviations.
+    r = rollout_of(out, 0)
+    means = reference.forward(first, r["observations"], r["first_states"], r["keep"])[0][..., :3]
+    z = ((drawn - means) / np.exp(first["log_std"][0])).reshape(-1, 3)
+    count = len(z)
+    assert (np.abs(z.mean(0)) < 5 / np.sqrt(count)).all() and (np.abs((z**2).mean(0) - 1) < 5 * np.sqrt(2 / count)).all()
+    assert (np.abs(np.corrcoef(z.T) - np.eye(3)) < 5 / np.sqrt(count)).all()
+
+
+def test_greedy_takes_the_means(tmp_path):
+    (tmp_path / "echo.h").write_text(ECHO)
+    params = {"hidden": 8, "envs": 4, "constant_input": True}
+    run = trainer_native.train(tmp_path / "echo.h", params, 0, Solve(1e9, 5), 20.0, 5000)
+    greedy = trainer_native.evaluate(tmp_path / "echo.h", params, run.weights, 3, policy="greedy")["returns"]
+    sampled = trainer_native.evaluate(tmp_path / "echo.h", params, run.weights, 3, policy="sampled")["returns"]
+    assert len(set(greedy)) == 1 and len(set(sampled)) == 3  # nothing else is random here
+    assert run.weights["log_std"].shape == (1, 3)
+    assert trainer_native.network_size(tmp_path / "echo.h", params) == sum(
+        w.size for name, w in run.weights.items() if not name.startswith("input_"))
+
+
+@pytest.mark.parametrize("name, value", [("gaussian", "squashed"), ("log_std", -1.0)])
+def test_what_is_for_continuous_actions_is_refused_elsewhere(name, value):
+    for environment in ("cartpole", SEVERAL["env"]):
+        for asked in (lambda e, p: trainer_native.train(e, p, 0, Solve(475), 1.0), trainer_native.network_size):
+            with pytest.raises(config.ConfigError, match=f"'{name}' .* is for continuous actions; .* are discrete") as error:
+                asked(environment, {name: value})
+            assert error.value.key == name
+    assert trainer_native.network_size(CONTINUOUS["env"], {name: value}) == trainer_native.network_size(CONTINUOUS["env"], {})
+
+
+@pytest.mark.parametrize("case", [SEVERAL, CONTINUOUS, CONTINUOUS | {"gaussian": "squashed"}], ids=["several", "clipped", "squashed"])
+@pytest.mark.parametrize("cell", ["mingru", "mlp"])
+def test_every_kind_of_action_learns(case, cell):
+    """Random actions earn under 0 in both games; 0.9 is close to the most there is."""
+    params = {k: v for k, v in case.items() if k != "env"} | {"envs": 32, "horizon": 16, "cell": cell}
+    run = trainer_native.train(case["env"], params, 1, Solve(0.8, 100), 20.0, 300_000)
+    assert run.status == "solved"
+    assert trainer_native.evaluate(case["env"], params, run.weights, 300, seed=5)["mean_return"] > 0.7
+
+
+@pytest.mark.parametrize("actions, number, message", [
+    ("constexpr sweep::Bounds actions[] = {%s};" % ", ".join(["{0, 1}"] * 17), "float", "an action has 17 numbers; the trainer takes 1 to 16"),
+    ("constexpr int actions[] = {33, 32};", "int", "actions is 65; the trainer takes 2 to 64"),
+])  # fmt: skip
+def test_actions_beyond_the_limits_are_refused(tmp_path, actions, number, message):
+    text = ECHO.replace("constexpr sweep::Bounds actions[] = {{-2, 2}, {0, 0.1}, {-1, 7}};", actions).replace(
+        "const float* action", f"const {number}* action").replace("i < 3; i++) s", "i < 2; i++) s")
+    (tmp_path / "echo.h").write_text(text)
+    with pytest.raises(headers.HeaderError, match=message):
+        environments.find(tmp_path / "echo.h")
 
 
 def test_one_minibatch_of_all_transitions_is_one_of_all_sequences():
