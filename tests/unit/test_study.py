@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import trainer_native
-from sweep import space
+from sweep import space, tomlfiles
 from sweep import study as studies
 from sweep.study import StudyError, load, parse_duration
 from trainer_native import config
@@ -369,7 +369,7 @@ def test_a_hostile_solve_is_a_short_line(table):
 
 
 def test_unknown_studies(here):
-    legal = f"Legal are {', '.join(SHIPPED)}, or the path of a .toml file"
+    legal = f"Legal are {tomlfiles.listing(SHIPPED)}, or the path of a .toml file"
     assert line(load, "brekout") == f"'brekout' is not a study. Did you mean 'breakout'? {legal}"
     assert line(load, "") == f"'' is not a study. {legal}"
     assert line(load, "no/such.toml") == "no/such.toml: no such file"
