@@ -286,7 +286,11 @@ def text(found: dict) -> str:
 def _seen(found: dict) -> Iterator[str]:
     inputs, episodes = found["inputs"], found["episodes"]
     if inputs:
-        rows = [_row(group) for group in library.groups(inputs)]
+        image = found["environment"]["image"]
+        if image[0]:
+            rows = [_row(inputs[channel :: image[2]], f"channel {channel}") for channel in range(image[2])]
+        else:
+            rows = [_row(group, library.span(group)) for group in library.groups(inputs)]
         shown = rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS - 1]
         yield ""
         yield terminal.table(["input", "stated", "seen", "mean", "deviation", "constant"], shown)
@@ -312,17 +316,17 @@ def _seen(found: dict) -> Iterator[str]:
         yield f"speed      {formats.short(found['env_steps_per_cpu_second'])} env steps per CPU second, each observed, 64 copies"
 
 
-def _row(group: list[dict]) -> list[str | None]:
+def _row(group: list[dict], name: str) -> list[str | None]:
     seen = [i for i in group if i["mean"] == i["mean"]]
     mark = "~" if group[0]["open"] else ""
     stated = "flag" if group[0]["flag"] else f"{mark}{formats.number(group[0]['low'])} to {formats.number(group[0]['high'])}"
     if not seen:
-        return [library.span(group), stated, None, None, None, None]
+        return [name, stated, None, None, None, None]
     low, high = (_snapped(x, group[0]) for x in (min(i["lowest"] for i in seen), max(i["highest"] for i in seen)))
     mean, spread = (sum(i[key] for i in seen) / len(seen) for key in ("mean", "deviation"))
     constant = sum(i["constant"] for i in seen)
     word = None if not constant else "yes" if len(seen) == 1 else f"{constant} of {len(seen)}"
-    return [library.span(group), stated, f"{formats.number(low)} to {formats.number(high)}", formats.number(mean), formats.number(spread), word]
+    return [name, stated, f"{formats.number(low)} to {formats.number(high)}", formats.number(mean), formats.number(spread), word]
 
 
 def _snapped(x: float, stated: dict) -> float:

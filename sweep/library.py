@@ -97,7 +97,8 @@ def criteria() -> dict[str, dict[str, Any]]:
 def sees(env: dict) -> str:
     """`4 floats`, `10×10×4 image`."""
     seen = env["observation"]
-    return f"{'×'.join(map(str, seen['image']))} image" if seen["image"] else f"{seen['size']} {seen['kind']}"
+    kind = seen["kind"].removesuffix("s") if seen["size"] == 1 else seen["kind"]
+    return f"{'×'.join(map(str, seen['image']))} image" if seen["image"] else f"{seen['size']} {kind}"
 
 
 def acts(env: dict) -> str:
@@ -143,7 +144,7 @@ def _page(env: dict) -> Iterator[str]:
     kinds = [f"{count} {word}{'s' * (count != 1)}" for count, word in ((seen["size"] - seen["flags"], "quantity"), (seen["flags"], "flag")) if count]
     yield ""
     yield f"sees      {sees(env)}: {', '.join(kinds)}".replace("quantitys", "quantities")
-    yield f"acts      {_actions(env['actions'])}"
+    yield f"acts      {actions_in_words(env['actions'])}"
     yield f"episode   {formats.whole(env['longest_episode'])} env steps at most"
     yield f"memory    {'needed: what is seen does not say all' if env['needs_memory'] else 'not needed'}"
     if asked:
@@ -159,10 +160,11 @@ def _page(env: dict) -> Iterator[str]:
         yield ""
         yield from _columns(["param", "default", "legal", ""], rows)
     yield ""
-    yield from _columns(["input", "kind", "bounds"], [_input(group) for group in groups(env["inputs"])])
+    yield from _columns(["input", "kind", "bounds"], [input_in_words(group) for group in groups(env["inputs"])])
 
 
-def _actions(actions: dict) -> str:
+def actions_in_words(actions: dict) -> str:
+    """`one of 3`, `2 at once: one of 3, one of 2`, `1 continuous: −2.00 to 2.00`."""
     if actions["choices"]:
         several = actions["choices"]
         return f"one of {several[0]}" if len(several) == 1 else f"{len(several)} at once: one of " + ", one of ".join(map(str, several))
@@ -188,7 +190,8 @@ def span(group: list[dict]) -> str:
     return f"{first}" if first == last else f"{first}–{last}"
 
 
-def _input(group: list[dict]) -> list[str]:
+def input_in_words(group: list[dict]) -> list[str]:
+    """Which inputs, their kind and their bounds."""
     first = group[0]
     kind = "flag" if first["flag"] else "quantity, typically" if first["open"] else "quantity"
     return [span(group), kind, "0 or 1" if first["flag"] else f"{formats.number(first['low'])} to {formats.number(first['high'])}"]

@@ -13,16 +13,12 @@ from trainer_native import environments
 ENV_STEPS = int(os.environ.get("SWEEP_FUZZ_STEPS", "20000"))
 SHIPPED = sorted(path.stem for path in environments.folders()[1].glob("*.h"))
 
-#: The share of what is seen that may lie outside: bounds of a speed that knows no limit say what is typical.
-MOST_OUTSIDE = 0.01
-
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_it_is_clean_and_within_its_stated_ranges(name, request):
+def test_it_is_clean_and_within_its_stated_ranges(name):
     found = check.check(str(environments.folders()[1] / f"{name}.h"), ENV_STEPS, seed=ENV_STEPS % 1000)
     assert found["faults"] == []
-    assert [warning for warning in found["warnings"] if "leaves its bounds" not in warning["what"]] == []
-    assert max(i["outside"] for i in found["inputs"]) <= MOST_OUTSIDE
     if not found["sanitizers"]:
         pytest.skip("no sanitizers here: played without")
+    assert found["warnings"] == []
     assert found["env_steps"] >= ENV_STEPS and found["episodes"]["episodes"] > 0

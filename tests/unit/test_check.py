@@ -207,6 +207,7 @@ def test_every_kind_of_header(checked, changes, wrong, what):
     found = checked(changes)
     assert found["faults"] == [] and found["warnings"] == []
     assert (found["episodes"]["mean_metric"] > 0.1) if changes is METRIC else math.isnan(found["episodes"]["mean_metric"])
+    assert ("channel 2" in check.text(found)) == (changes is BYTES)
     (fault,) = checked([*changes, *wrong])["faults"]
     assert what in fault["what"]
 
