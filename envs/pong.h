@@ -40,7 +40,10 @@ struct Params {
 };
 constexpr sweep::Bounds bounds[] = {{1, 16}};
 
-SWEEP_FN constexpr sweep::Input input(int) { return sweep::quantity(0.0f, 1.0f); }
+// The ball may be beyond an edge for a frame.
+SWEEP_FN constexpr sweep::Input input(int i) {
+    return i == 2 || i == 3 ? sweep::typical(0.0f, 1.0f) : sweep::quantity(0.0f, 1.0f);
+}
 
 SWEEP_FN void serve(State& s, sweep::Rng& rng) {
     s.opponent_y = s.player_y = (height - paddle_height) / 2;
