@@ -305,7 +305,7 @@ def trained(value: dict) -> str:
     """The curve, then how the run ended."""
     from sweep import training
 
-    return f"{terminal.curve(value['curve'])}\n{training.summary(value)}"
+    return f"{terminal.curve(value['curve'], what=value['solved_on'])}\n{training.summary(value)}"
 
 
 # -- rm -------------------------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ def front(best: dict) -> str:
     return table(head, rows) + "\nsize: parameters   > recommended   * verified: 12+ fresh seeds, 80%+ solved"
 
 
-def curve(points, width: int = 30, rows: int = 12) -> str:
-    """A learning curve [n, 4: CPU seconds, seconds, env steps, mean return] as a table with a bar for the return."""
+def curve(points, width: int = 30, rows: int = 12, what: str = "mean return") -> str:
+    """A learning curve [n, 4: CPU seconds, seconds, env steps, mean return, or `what` else] as a table with a bar for it."""
     points = [p for p in points if p[3] == p[3]]
     if not points:
         return "No episode has finished."
@@ -56,11 +56,11 @@ def curve(points, width: int = 30, rows: int = 12) -> str:
         shown = points
     low, high = min(0.0, *(p[3] for p in shown)), max(p[3] for p in shown)
     bar = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    lines = []
+    lines, digits = [], 1 if what == "mean return" else 3
     for _, wall, env_steps, value in shown:
         length = round(width * (value - low) / (high - low)) if high > low else 0
-        lines.append(f"{formats.seconds(wall):>11} {formats.short(env_steps):>9} {value:12.1f}  {bar * length}".rstrip())
-    return f"{'time':>11} {'env steps':>9} {'mean return':>12}\n" + "\n".join(lines)
+        lines.append(f"{formats.seconds(wall):>11} {formats.short(env_steps):>9} {value:12.{digits}f}  {bar * length}".rstrip())
+    return f"{'time':>11} {'env steps':>9} {what:>12}\n" + "\n".join(lines)
 
 
 def _fancy(stream) -> bool:

@@ -82,7 +82,8 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
     result = {key: getattr(run, key) for key in (
         "status", "reason", "seed", "parameters", "seconds", "cpu_seconds", "setup_seconds", "env_steps", "iterations",
         "mean_return", "mean_metric")}
-    result |= {"env": exported.env, "env_steps_per_second": run.env_steps / run.seconds if run.seconds else None,
+    result |= {"env": exported.env, "solved_on": "mean return" if exported.solve.metric is None else "mean metric",
+               "env_steps_per_second": run.env_steps / run.seconds if run.seconds else None,
                "published": exported.published, "curve": run.curve, "weights": None}
     if run.weights and not all(np.isfinite(values).all() for values in run.weights.values()):
         result["unwritten"] = "no weights are written: they are not finite"

@@ -115,8 +115,9 @@ def of_module(name: str) -> str:
     run = trainer_native.train(environment, params, SEED, RULE, 1e9, steps)
     assert (run.reason, run.env_steps) == ("env-step limit", steps)
     matrices = [value.ravel() for name, value in run.weights.items() if not name.startswith("input_")]
-    returns = trainer_native.evaluate(environment, params, run.weights, episodes=3, seed=1, policy="greedy")["returns"]
-    floats = np.concatenate([*matrices, run.weights["input_scale"], run.weights["input_shift"], returns])
+    played = trainer_native.evaluate(environment, params, run.weights, episodes=3, seed=1, policy="greedy")
+    metrics = [] if played["metrics"] is None else [played["metrics"]]
+    floats = np.concatenate([*matrices, run.weights["input_scale"], run.weights["input_shift"], played["returns"], *metrics])
     found = 0xCBF29CE484222325
     for byte in floats.astype(np.float32).tobytes():
         found = (found ^ byte) * 0x100000001B3 & (1 << 64) - 1

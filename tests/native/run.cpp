@@ -69,7 +69,7 @@ void run(const Given& given) {
     const Game* game = game_of(given.word("game"));
     const sweep_core::Core& core = *core_of_sweep();
     const Options o = sweep_core::options_from(given);
-    const SolveRule rule = {float(given.number("mean_return")), 0, int(given.integer("episodes")), given.flag("greedy")};
+    const SolveRule rule = {float(given.number("mean_return")), table(game).metric != nullptr, int(given.integer("episodes")), given.flag("greedy")};
     const double control[2] = {1e30, 0.0};
     // Exactly as long as they have to be, so that a sanitizer sees one float too far.
     std::vector<float> weights(core.parameters(game, o)), normaliser(2 * table(game).observation_size);
@@ -92,7 +92,8 @@ void run(const Given& given) {
     std::vector<double> returns(3), metrics(3);
     core.evaluate(game, table(game).default_params, o, weights.data(), normaliser.data(), 1, int(returns.size()), 1,
                   control, returns.data(), metrics.data());
-    const std::vector<float> earned(returns.begin(), returns.end());
+    std::vector<float> earned(returns.begin(), returns.end());
+    if (table(game).metric) earned.insert(earned.end(), metrics.begin(), metrics.end());
     const unsigned long long hash = hash_of(earned, hash_of(normaliser, hash_of(weights, 0xCBF29CE484222325ull)));
     std::printf("%016llx %lld %.9g %d\n", hash, r.env_steps, r.mean_return, int(r.ending));
     std::fflush(stdout);

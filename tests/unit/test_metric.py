@@ -174,4 +174,5 @@ def test_a_study_on_a_metric_from_search_to_report(signs):
     assert "metric = 0.9375" in content and "mean_return" not in content
     trained = commands.train("best.toml", "sweep.db", None, 1, "20s", None, False)
     assert trained["status"] == "solved" and trained["mean_metric"] >= 0.9375
+    assert commands.trained(trained).splitlines()[0].split() == ["time", "env", "steps", "mean", "metric"]
     assert environments.find(str(signs)).has_metric
