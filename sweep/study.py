@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweep import space, tomlfiles
+from sweep import scalars, space, tomlfiles
+from sweep.scalars import parse_duration
 from sweep.tomlfiles import StudyError, folder, names, one_line, shown
 from trainer_native import config
 
@@ -28,8 +28,6 @@ MOST_EPISODES = 100_000
 TABLES = ("net", "train", "environment")
 _STUDY_KEYS = ("env", "space", "sampler", "solve", "budget", "start", *TABLES)
 _SOLVE_KEYS = ("mean_return", "metric", "episodes", "policy")
-_DURATIONS = '"90s", "15m", "1h30m"'
-_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def load(
     named = {}
     space_name = content.get("space")
     if space_name is not None:
-        space_path = tomlfiles.find("spaces", _word(space_name, f"{where}: 'space'"), where, path)
+        space_path = tomlfiles.find("spaces", scalars.word(space_name, f"{where}: 'space'"), where, path)
         space_content, _ = tomlfiles.read(space_path)
         _check_keys(space_content, TABLES, shown(space_path), "a space")
         named = _dimensions(space_content, environment, shown(space_path))
@@ -133,7 +131,7 @@ def load(
         name=path.stem,
         env=env,
         space=space_name,
-        sampler=_one_of(*chosen, SAMPLERS),
+        sampler=scalars.one_of(*chosen, SAMPLERS),
         question=question,
         solve=_solve(content, where, environment),
         budget=_budget(content, where, {key: value for key, value in given.items() if value is not None}),
@@ -163,22 +161,6 @@ def _flat(definition: dict[str, Any]) -> dict[str, Any]:
     return {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in flat.items()}
 
 
-def parse_duration(value: str | float) -> float:
-    """Seconds of "90s", "15m", "1h30m", "2.5s", or of a number, which is seconds already. Raises StudyError."""
-    error = StudyError(f"{repr(value)[:60]} is not a duration; legal are such as {_DURATIONS}")
-    if isinstance(value, str):
-        value = " ".join(value.split())
-        number = r"(\d+(?:\.\d*)?|\.\d+)"
-        if re.fullmatch(number, value, re.ASCII):
-            return float(value)
-        found = re.fullmatch("".join(rf"(?:{number} ?{unit} ?)?" for unit in _SECONDS), value, re.ASCII)
-        parts = found.groups() if found else ()
-        value = sum(float(part) * size for part, size in zip(parts, _SECONDS.values()) if part) if any(parts) else None
-    if not space.is_finite(value) or value < 0:
-        raise error
-    return float(value)
-
-
 def _environment(content: dict, path: Path) -> tuple[Environment, str]:
     """The environment, and how a Study names it."""
     from trainer_native import environments
@@ -186,7 +168,7 @@ def _environment(content: dict, path: Path) -> tuple[Environment, str]:
     where, known = shown(path), environments.names()
     if "env" not in content:
         raise StudyError(f"{where}: 'env' is missing; legal are {tomlfiles.listing(known)}, or the path of a header")
-    env = _word(content["env"], f"{where}: 'env'")
+    env = scalars.word(content["env"], f"{where}: 'env'")
     is_path = env.endswith(".h") or "/" in env or os.sep in env
     if is_path:
         header = Path(os.path.expanduser(env))
@@ -326,8 +308,8 @@ def check_solve(table: dict[str, Any], place: str, environment: Environment) -> 
         reached = {"mean_return": float(table["mean_return"])}
     return trainer_native.Solve(
         **reached,
-        episodes=_count(table.get("episodes", 100), f"{place}: 'episodes'", MOST_EPISODES),
-        policy=_one_of(table.get("policy", "sampled"), f"{place}: 'policy'", POLICIES),
+        episodes=scalars.count(table.get("episodes", 100), f"{place}: 'episodes'", MOST_EPISODES),
+        policy=scalars.one_of(table.get("policy", "sampled"), f"{place}: 'policy'", POLICIES),
     )
 
 
@@ -352,47 +334,13 @@ def _check_table(table: dict, legal: tuple[str, ...], place: str) -> None:
             raise StudyError(f"{place}: {key!r} is not legal here.{config.closest(key, legal)} Legal are {', '.join(legal)}")
 
 
-def _duration(value: Any, subject: str) -> float:
-    """Seconds. `subject` (file, table and key, or an option) begins the line of a StudyError; so in those below."""
-    try:
-        return parse_duration(value)
-    except StudyError:
-        raise StudyError(f"{subject} is {space.brief(value)}; legal is a duration such as {_DURATIONS}") from None
-
-
-def _above_zero(value: Any, subject: str) -> float:
-    if (seconds := _duration(value, subject)) == 0:
-        raise StudyError(f"{subject} is {space.brief(value)}; legal is a duration above zero")
-    return seconds
-
-
-def _count(value: Any, subject: str, most: int = 2**63 - 1) -> int:
-    if not space.is_finite(value) or value != int(value) or not 1 <= value <= most:
-        legal = "at least 1" if most == 2**63 - 1 else f"from 1 to {most:,}"
-        raise StudyError(f"{subject} is {space.brief(value)}; legal is a whole number, {legal}")
-    return int(value)
-
-
-def _one_of(value: Any, subject: str, legal: tuple[str, ...]) -> str:
-    if value not in legal:
-        hint = config.closest(value, legal) if isinstance(value, str) else ""
-        raise StudyError(f"{subject} is {space.brief(value)}.{hint} Legal are {', '.join(legal)}")
-    return value
-
-
-def _word(value: Any, subject: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise StudyError(f"{subject} is {space.brief(value)}; legal is a name or a path, in quotes")
-    return value
-
-
 #: Key of [budget] -> field of Budget, and what reads it.
 _BUDGET = {
-    "study": ("study_seconds", _above_zero),
-    "verify": ("verify_seconds", _duration),
-    "run": ("run_seconds", _above_zero),
-    "seeds": ("seeds", _count),
-    "env_steps": ("max_env_steps", _count),
+    "study": ("study_seconds", scalars.above_zero),
+    "verify": ("verify_seconds", scalars.duration),
+    "run": ("run_seconds", scalars.above_zero),
+    "seeds": ("seeds", scalars.count),
+    "env_steps": ("max_env_steps", scalars.count),
 }
 
 #: Where a key that stands in the wrong place belongs.
