@@ -280,7 +280,7 @@ def first_error(path: Path, output: str) -> str:
         return f"{path}: does not compile: {(output.strip().splitlines() or ['the compiler said nothing'])[0]}"
     file, line, message = match.groups()
     file = Path(file)
-    if promise := re.search(r"static assertion failed(?: due to requirement .*?)?: \"?(.*?)\"?$", message):
+    if promise := re.search(r"static(?: assertion|_assert) failed(?: due to requirement '.*?')?:? \"?(.*?)\"?$", message):
         return f"{path}: {promise[1]}"
     missing = re.search(r"'(\w+)' is not a member of|no member named '(\w+)' in namespace", message)
     if file.is_file() and file.resolve().parent != CORE.resolve():

@@ -528,6 +528,15 @@ def test_mistakes_in_the_optional_parts(tmp_path, actions, old, new, expected):
     assert message.startswith(str(header)) and expected in message
 
 
+@pytest.mark.parametrize("said", [
+    "static assertion failed: an image fits", "static assertion failed due to requirement 'a == b': an image fits",
+    "static_assert failed due to requirement 'sizeof(const float[2]) == 0' \"an image fits\"", "static_assert failed \"an image fits\""])
+def test_what_table_h_asks_for_is_said_in_its_words_by_every_compiler(tmp_path, said):
+    header = tmp_path / "kinds.h"
+    header.write_text(KINDS)
+    assert headers.first_error(header, f"{headers.CORE}/table.h:9:1: error: {said}\n") == f"{header}: an image fits"
+
+
 def test_optional_parts_of_an_included_header_are_its_own(tmp_path):
     """A header that builds on another has those it takes over, and no others."""
     (tmp_path / "kinds.h").write_text(KINDS.replace("NUMBER", "int").replace("ACTIONS", SEVERAL))
