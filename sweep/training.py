@@ -13,29 +13,33 @@ from typing import Any
 import numpy as np
 
 import trainer_native
-from sweep import export, formats, study
+from sweep import export, formats, study, tomlfiles
 from sweep.interrupts import Interrupts
 from trainer_native import config, environments
 
 #: Training is given up when it lasts this many times its limit, plus these seconds, of wall time.
 HANGS_AFTER, HANGS_SECONDS = 3.0, 30.0
+#: What the file of a study may have at its top, and that of an exported trial may not.
+STUDY_ALONE = {"space", "sampler", "budget", "start"}
 
 
 def load(source: str, trial: int | None, database: str) -> export.Exported:
     """What to train: an exported file, or a trial of a study in the database (by default the recommended one, else trial 0)."""
-    if Path(source).is_file() or source.endswith(".toml"):
+    is_study = Path(source).is_file() and not STUDY_ALONE.isdisjoint(tomlfiles.read(Path(source))[0])
+    if not is_study and (Path(source).is_file() or source.endswith(".toml")):
         if trial is not None:
             raise export.ExportError(f"--trial picks a trial of a study, and {source} is a file that holds one already")
         return export.read(source)
     from sweep import results, store
 
-    starts = trial is None and source in study.names()  # a study that has a file: where it starts is known without a run
+    name = Path(source).stem if is_study else source
+    starts = trial is None and (is_study or source in study.names())  # it has a file: where it starts is known without a run
     if starts and not Path(database).exists():
         return first(source, "it has not been run yet")
     opened = store.Store(database, create=False, readonly=True)
-    if starts and source not in {row["name"] for row in opened.studies()}:
+    if starts and name not in {row["name"] for row in opened.studies()}:
         return first(source, "it has not been run yet")
-    data = results.collect(opened, source)
+    data = results.collect(opened, name)
     if starts and data["recommended"] is None:
         return first(source, "no trial of it is verified yet")
     found = export.find(data, trial)
@@ -45,10 +49,10 @@ def load(source: str, trial: int | None, database: str) -> export.Exported:
                            trainer_native.Solve(**definition["solve"]), export.published(data, found))
 
 
-def first(name: str, why: str) -> export.Exported:
+def first(source: str, why: str) -> export.Exported:
     """Trial 0 of a study, by its file alone; says so."""
-    question = study.load(name)
-    print(f"{name}: trial 0, the start of the search ({why})", file=sys.stderr)
+    question = study.load(source)
+    print(f"{question.name}: trial 0, the start of the search ({why})", file=sys.stderr)
     return export.Exported(question.env, config.complete(question.trial0(), question.environment), question.solve, {})
 
 

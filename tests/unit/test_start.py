@@ -46,6 +46,17 @@ def test_a_study_that_never_ran_trains_its_trial_0(folder, capsys):
     assert not (folder / "none.db").exists()
 
 
+def test_the_path_of_a_study_is_as_good_as_its_name(folder, capsys):
+    (folder / "studies" / "quick.toml").rename(folder / "mine.toml")
+    assert training.load("mine.toml", None, "none.db").params["envs"] == 32
+    assert capsys.readouterr().err == "mine: trial 0, the start of the search (it has not been run yet)\n"
+    with store.Store("sweep.db") as db:
+        db.open_study(study.load("mine.toml"))
+    assert training.load("mine.toml", None, "sweep.db").params["envs"] == 32
+    with pytest.raises(ValueError, match="study 'mine' has no trial 7"):
+        training.load("mine.toml", 7, "sweep.db")
+
+
 def test_where_nothing_is_verified_trial_0_is_trained(folder, capsys):
     with store.Store("sweep.db") as db:
         db.open_study(study.load("cartpole"))
