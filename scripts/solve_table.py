@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import trainer_native
-from sweep import formats, machine, study, trainers
+from sweep import formats, library, machine, study, trainers
 from sweep.measure import DISTURBED
 from trainer_native import environments
 
-COLUMNS = ("study", "rules", "parameters", "solved", "median time to solve, s", "env steps", "env steps/s")
+COLUMNS = ("study", "rules of", "parameters", "solved", "median time to solve, s", "env steps", "env steps/s")
 
 
 def known(file: Path | None) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def row(question: study.Study, runs: list[dict[str, Any]]) -> list[str]:
     times = sorted([r["seconds"] for r in solved] + [math.inf] * (len(runs) - len(solved)))
     steps = sorted([float(r["env_steps"]) for r in solved] + [math.inf] * (len(runs) - len(solved)))
     speed = sorted(r["env_steps"] / r["seconds"] for r in runs)
-    rules = environments.find(question.env).rules.replace("|", "\\|")
+    rules = library.facts(environments.find(question.env), None)["reference"]
     return [question.name, rules or formats.ABSENT, f"{runs[0]['parameters']:,}", f"{len(solved)} of {len(runs)}",
             _number(_middle(times)), formats.short(_finite(_middle(steps))), formats.short(_middle(speed))]
 

@@ -53,12 +53,6 @@ class Environment:
     def __reduce__(self):
         return find, (str(self.source),)
 
-    @property
-    def rules(self) -> str:
-        """Who defined the game: what the first comment says after "Rules:", to the end of the sentence; empty where it does not."""
-        found = re.search(r"\bRules: (.*?)(?:\.(?= [A-Z])|\.?$)", self.about)
-        return found[1] if found else ""
-
     def param_bytes(self, params: dict[str, Any]) -> bytes:
         """The header's Params, filled: with its default where `params` is silent; other hyperparameters are ignored."""
         table = Table.from_address(self.table_address)
