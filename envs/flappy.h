@@ -37,7 +37,7 @@ struct Params {};
 SWEEP_FN constexpr sweep::Input input(int i) {
     return i < 3 * pipes ? (i % 3 == 0 ? sweep::quantity(-56.0f / width, 1.0f)
                             : i % 3 == 1 ? sweep::quantity(0.0f, 170.0f / height) : sweep::quantity(200.0f / height, 1.0f))
-           : i == 3 * pipes ? sweep::quantity(-57.0f / height, ground / height)
+           : i == 3 * pipes ? sweep::typical(-57.0f / height, ground / height)   // a last flap lifts it by 45 px more
            : i == 3 * pipes + 1 ? sweep::quantity(-0.9f, 1.0f) : sweep::quantity(-1.0f, 0.5f);
 }
 
