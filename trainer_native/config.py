@@ -186,11 +186,11 @@ def combination(full: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def unfit(full: dict[str, Any], continuous: bool) -> tuple[str, str] | None:
-    """(key, why) where values are for continuous actions and the environment has none, else None."""
+def unfit(params: dict[str, Any], continuous: bool) -> tuple[str, str] | None:
+    """(key, why) where `params`, all or some, say what is for continuous actions and the environment has none, else None."""
     for name in ("gaussian", "log_std"):
         default = HYPERPARAMETERS[name].default
-        if not continuous and full[name] != default:
-            return name, (f"{name!r} {full[name]!r} is for continuous actions; this environment's are discrete, and take none "
-                          f"but the default, {default!r}")
+        if not continuous and params.get(name, default) != default:
+            return name, (f"{name!r} {params[name]!r} is for continuous actions; this environment's are discrete, and it takes "
+                          f"none but the default, {default!r}")
     return None

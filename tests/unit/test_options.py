@@ -150,8 +150,9 @@ SWEEP_FN void observe(const State& s, const Params&, float* o) { for (int i = 0;
 def test_the_game_gets_what_was_drawn_within_its_bounds(tmp_path, gaussian, unit):
     (tmp_path / "echo.h").write_text(ECHO)
     environment = environments.find(tmp_path / "echo.h")
-    out, first, full = iterate(BASE | {"env": environment, "gaussian": gaussian, "horizon": 256}, iterations=1)
-    drawn, heard = out["actions"][0].astype(np.float64), out["observations"][0].swapaxes(0, 1)[..., :3]
+    out, first, _ = iterate(BASE | {"env": environment, "gaussian": gaussian, "horizon": 256}, iterations=1)
+    drawn = out["actions"][0].astype(np.float64)
+    heard = out["observations"][0].swapaxes(0, 1)[..., :3]
     low, high = environment.action_bounds.T
     expected = (low + high) / 2 + (high - low) / 2 * unit(drawn)
     np.testing.assert_allclose(heard[1:], expected[:-1], atol=2e-6)
@@ -199,7 +200,7 @@ def test_every_kind_of_action_learns(case, cell):
 
 
 @pytest.mark.parametrize("actions, number, message", [
-    ("constexpr sweep::Bounds actions[] = {%s};" % ", ".join(["{0, 1}"] * 17), "float", "an action has 17 numbers; the trainer takes 1 to 16"),
+    (f"constexpr sweep::Bounds actions[] = {{{'{0, 1}, ' * 16}{{0, 1}}}};", "float", "an action has 17 numbers; the trainer takes 1 to 16"),
     ("constexpr int actions[] = {33, 32};", "int", "actions is 65; the trainer takes 2 to 64"),
 ])  # fmt: skip
 def test_actions_beyond_the_limits_are_refused(tmp_path, actions, number, message):

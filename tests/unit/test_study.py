@@ -28,6 +28,7 @@ class Environment:
     source: Path = Path("x.h")
     source_hash: str = "abc"
     actions: int = 3
+    choices: tuple = (3,)
     observation_size: int = 4
     has_metric: bool = False
     params: dict = dataclasses.field(default_factory=dict)
@@ -247,6 +248,9 @@ MISTAKES = [
     ("gamma = ", "gama = ", "a.toml [train]: 'gama' is not a hyperparameter. Did you mean 'gamma'?"),
     ("hidden = ", "hiden = ", "a.toml [net]: 'hiden' is not a hyperparameter. Did you mean 'hidden'?"),
     ("hidden = ", "gama = ", "a.toml [net]: 'gama' is not a hyperparameter. Did you mean 'gamma' of [train]?"),
+    ("hidden = ", "gaussian = ['clipped', 'squashed']\nhidden = ", (
+        "a.toml [net]: 'gaussian' ['clipped', 'squashed'] is for continuous actions; this environment's are discrete, and it "
+        "takes none but the default, 'clipped'")),
     ("hidden = ", "xyzzy = ", ("a.toml [net]: 'xyzzy' is not a hyperparameter. "
      "Legal are hidden, layers, cell, activation, biases, constant_input, separate_value, initialisation, policy_gain, "
      "gaussian, log_std, normalise_inputs")),
