@@ -21,7 +21,7 @@ from typing import Any
 from sweep import dimensions, engine, formats, results, study, terminal
 from sweep.store import Store
 
-GAMES = "cartpole,cartpole_masked,acrobot,tmaze,memory_chain,repeat_previous,pong"
+GAMES = "cartpole,cartpole_masked,acrobot,tmaze,memory_chain,repeat_previous"
 CELLS = "mingru,lstm,mlp"
 FIRST = "mingru"  # ratios are to this cell
 
