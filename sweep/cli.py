@@ -271,6 +271,23 @@ def bench_trainer(as_json, **options) -> None:
     out(commands.bench_trainer(**options), as_json, bench.text)
 
 
+@bench.command("envs")
+@click.argument("names", nargs=-1)
+@click.option("--seconds", type=Real(0, min_open=True, max=3600), default=0.3, show_default=True, metavar="S",
+              help="CPU seconds that a timing takes, about.")
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Timings of each case.")
+@click.option("--python", metavar="PYTHON", help="The Python that has the references; this one by default.")
+@as_json
+def bench_envs(as_json, **options) -> None:
+    """Env steps per CPU second of the environments NAMES (all by default), with random actions and 1, 64 and 1024 copies.
+
+    Beside each its references, where they are installed: gymnasium, gymnax after compilation, MinAtar, PufferLib.
+    """
+    from sweep import bench_envs, commands
+
+    out(commands.bench_envs(**options), as_json, bench_envs.text)
+
+
 def out(value, as_json: bool, text) -> None:
     """Print `value` as JSON, or as what `text` makes of it."""
     from sweep import terminal

@@ -339,3 +339,11 @@ def bench_trainer(envs: list[str], hidden: list[int] | None, layers: list[int], 
     other = None if against is None else bench.against(against)
     with terminal.progress() as progress:
         return bench.trainer(todo, repeats or (7 if other else 3), seconds, other, progress)
+
+
+def bench_envs(names: tuple[str, ...], seconds: float, repeats: int, python: str | None) -> dict:
+    """The environments' speed, beside their references; progress to stderr."""
+    from sweep import bench_envs
+
+    with terminal.progress() as progress:
+        return bench_envs.measure(names, seconds, repeats, python, progress)
