@@ -342,6 +342,12 @@ void check_observe(Copy& c, const Params& p) {
     memset(c.seen.data(), 0xA5, c.seen.size);
     call_observe(c, p);
     check_guards(c, p, "observe");
+    bool good = memcmp(before.data(), c.seen.data(), before.size()) == 0;
+    for (int i = 0; i < game->observation_size; i++) {
+        const double x = c.observation(i);
+        good &= x - x == 0.0 && (!game->inputs[i].is_flag || x == 0.0 || x == 1.0);
+    }
+    if (good) return;
     const int each = observation_bytes_each;
     for (int i = 0; i < game->observation_size; i++) {
         const unsigned char *one = before.data() + size_t(i) * each, *two = c.seen.data() + size_t(i) * each;
@@ -416,37 +422,45 @@ Outcome act(Copy& c, const Params& p) {
 // -- what a policy would see ---------------------------------------------------------------------------------------
 
 struct Seen {
+    Input input = {};
+    double slack = 0.0;   // a bound that is a rounded decimal is met to within a rounding
     double low = HUGE_VAL, high = -HUGE_VAL, sum = 0.0, squares = 0.0, first = 0.0, farthest = 0.0;
-    long count = 0, outside = 0;
-    bool changes = false;
+    long count = 0, counted = 0, outside = 0;
 
-    void add(double x, const Input& input) {
-        if (!std::isfinite(x)) return;
+    explicit Seen(const Input& of) : input(of), slack(1e-5 * std::max(1e-6, double(of.high) - of.low)) {}
+    // The range is that of all that is seen, the mean that of what `counts`.
+    void add(double x, bool counts) {
+        if (!(x - x == 0.0)) return;
         if (count == 0) first = x;
-        const double shifted = x - first;   // a constant has no deviation, whatever its size
-        changes = changes || x != first;
-        low = std::min(low, x);
-        high = std::max(high, x);
-        sum += shifted;
-        squares += shifted * shifted;
+        low = x < low ? x : low;
+        high = x > high ? x : high;
         count++;
-        if (input.is_open) return;
-        // A bound that is a rounded decimal is met to within a rounding.
+        if (counts) {
+            const double shifted = x - first;   // a constant has no deviation, whatever its size
+            sum += shifted;
+            squares += shifted * shifted;
+            counted++;
+        }
         const double beyond = std::max(input.low - x, x - input.high);
-        if (beyond <= 1e-5 * std::max(1e-6, double(input.high) - input.low) + 1e-6 * std::abs(x)) return;
+        if (beyond <= slack || input.is_open || beyond <= slack + 1e-6 * std::abs(x)) return;
         outside++;
         farthest = std::max(farthest, beyond);
     }
-    void tell(int i, const Input& input) const {
-        const double mean = count ? first + sum / count : NAN;
-        const double spread = count ? std::sqrt(std::max(0.0, squares / count - (sum / count) * (sum / count))) : NAN;
+    void tell(int i) const {
+        const double mean = counted ? sum / counted : NAN, spread = counted ? std::sqrt(std::max(0.0, squares / counted - mean * mean)) : NAN;
         say("{\"input\": %d, \"flag\": %s, \"open\": %s, \"low\": %s, \"high\": %s, \"lowest\": %s, \"highest\": %s, \"mean\": %s, "
             "\"deviation\": %s, \"constant\": %s, \"count\": %ld, \"outside\": %ld, \"farthest\": %s}",
-            i, input.is_flag ? "true" : "false", input.is_open ? "true" : "false", number(input.low).c_str(), number(input.high).c_str(), number(low).c_str(),
-            number(high).c_str(), number(mean).c_str(), number(spread).c_str(), changes ? "false" : "true", count, outside,
-            number(farthest).c_str());
+            i, input.is_flag ? "true" : "false", input.is_open ? "true" : "false", number(input.low).c_str(), number(input.high).c_str(),
+            number(low).c_str(), number(high).c_str(), number(first + mean).c_str(), number(spread).c_str(), low < high ? "false" : "true",
+            count, outside, number(farthest).c_str());
     }
 };
+
+std::vector<Seen> nothing_seen() {
+    std::vector<Seen> all;
+    for (int i = 0; i < game->observation_size; i++) all.emplace_back(game->inputs[i]);
+    return all;
+}
 
 struct Episodes {
     std::vector<long> lengths;
@@ -469,17 +483,13 @@ struct Episodes {
 // Default params. Ranges are those of all copies, the rest that of copies whose actions are drawn each for itself.
 void play(long env_steps, int copies, uint64 seed) {
     const Params p = default_params();
-    std::vector<Seen> seen(game->observation_size), everywhere(game->observation_size);
+    std::vector<Seen> seen = nothing_seen();
     Episodes episodes;
     for (int number = 0; number < copies; number++) {
         Copy c(seed, number);
         const bool counts = c.manner < 2;
         auto look = [&] {
-            for (int i = 0; i < game->observation_size; i++) {
-                const double x = c.observation(i);
-                everywhere[i].add(x, game->inputs[i]);
-                if (counts) seen[i].add(x, game->inputs[i]);
-            }
+            for (int i = 0; i < game->observation_size; i++) seen[i].add(c.observation(i), counts);
         };
         const long due = env_steps * (number + 1) / copies - env_steps * number / copies;
         for (long step = 0; step < due; step++) {
@@ -513,26 +523,14 @@ void play(long env_steps, int copies, uint64 seed) {
             episodes.highest = std::max(episodes.highest, c.total);
         }
     }
-    for (int i = 0; i < game->observation_size; i++) {
-        Seen both = seen[i];
-        both.low = everywhere[i].low;
-        both.high = everywhere[i].high;
-        both.changes = everywhere[i].changes;
-        both.count = everywhere[i].count;
-        both.outside = everywhere[i].outside;
-        both.farthest = everywhere[i].farthest;
-        const double scale = seen[i].count ? double(both.count) / seen[i].count : 1.0;
-        both.sum *= scale;
-        both.squares *= scale;
-        both.tell(i, game->inputs[i]);
-    }
+    for (int i = 0; i < game->observation_size; i++) seen[i].tell(i);
     episodes.tell();
 }
 
 // Legal params, drawn anew for each copy.
 void play_params(long env_steps, int copies, uint64 seed) {
     Rng rng = stream(seed, 1ull << 40);
-    std::vector<Seen> seen(game->observation_size);
+    std::vector<Seen> seen = nothing_seen();
     for (int number = 0; number < copies; number++) {
         const Params p = some_params(number, rng);
         Copy c(seed, number);
@@ -541,10 +539,10 @@ void play_params(long env_steps, int copies, uint64 seed) {
             const Outcome outcome = act(c, p);
             if (c.ended) check_metric(c, p);
             if (outcome.terminated) continue;
-            for (int i = 0; i < game->observation_size; i++) seen[i].add(c.observation(i), game->inputs[i]);
+            for (int i = 0; i < game->observation_size; i++) seen[i].add(c.observation(i), true);
         }
     }
-    for (int i = 0; i < game->observation_size; i++) seen[i].tell(i, game->inputs[i]);
+    for (int i = 0; i < game->observation_size; i++) seen[i].tell(i);
 }
 
 // A few env steps after the end of each episode: nobody should take them, and a vectorised player may.
