@@ -76,6 +76,9 @@ _ALL = [
     H("cell", "net", "mingru", "what a layer is: MinGRU with a highway, an LSTM, or a layer without memory",
       choices=("mingru", "lstm", "mlp")),
     H("activation", "net", "tanh", "the nonlinearity of an MLP's hidden layers", choices=("tanh", "relu")),
+    H("encoder", "net", "linear", "what reads an observation: one linear layer, or 3 x 3 filters before it, where that is an image",
+      choices=("linear", "conv")),
+    H("filters", "net", 16, "filters of the convolution", 8, 64, multiple=8),
     H("biases", "net", False, "a bias in every product; without them the constant input stands in"),
     H("constant_input", "net", True, "one more input that is always 1, in place of biases"),
     H("separate_value", "net", False, "the value has a network of its own, of the same size"),
@@ -186,8 +189,12 @@ def combination(full: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def unfit(params: dict[str, Any], continuous: bool) -> tuple[str, str] | None:
-    """(key, why) where `params`, all or some, say what is for continuous actions and the environment has none, else None."""
+def unfit(params: dict[str, Any], continuous: bool, image: tuple[int, int, int] | None) -> tuple[str, str] | None:
+    """(key, why) where `params`, all or some, are for continuous actions or an image and the environment has none, else None."""
+    if params.get("encoder") == "conv" and (image is None or min(image[:2]) < 3):
+        seen = "is no image" if image is None else f"is an image of {image[0]} x {image[1]}"
+        return "encoder", (f"'encoder' 'conv' is for an image of at least 3 x 3; what this environment shows {seen}, and it takes "
+                           "none but the default, 'linear'")
     for name in ("gaussian", "log_std"):
         default = HYPERPARAMETERS[name].default
         if not continuous and params.get(name, default) != default:

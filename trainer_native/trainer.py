@@ -178,7 +178,7 @@ def _check_memory(environment: Environment, full: dict, episodes: int, needed: i
 
 def _complete(environment: Environment, params: dict, try_from: float = 0.0) -> dict:
     full = config.complete(params, environment.params)
-    if unfit := config.unfit(full, not environment.choices):
+    if unfit := config.unfit(full, not environment.choices, environment.image):
         raise config.ConfigError(*unfit)
     return full | {"try_from": try_from} if full["try_from"] is None else full
 
@@ -189,7 +189,7 @@ def shapes(env: str | Path | Environment, params: dict) -> dict[str, tuple[int, 
     A layer's columns are u, f, p of MinGRU, or i, f, g, o of an LSTM, which also has layer0_recurrent; an MLP's first layer
     is the encoder. The decoder's columns are the logits of each discrete action in turn, or the means of continuous ones, then
     the value. With biases each product has one, as encoder_bias [1, out]; with separate_value the value has all of these once
-    more, as value_encoder and so on. Continuous actions have log_std [1, actions], the logarithms of their deviations.
+    more, as value_encoder and so on. With encoder "conv" filters [taps, filters] and filters_bias come first, a tap being (row, column, channel). Continuous actions have log_std [1, actions], the logarithms of their deviations.
     """
     environment = _environment(env)
     return _shapes(environment, _complete(environment, params))
@@ -210,6 +210,10 @@ def _shapes(environment: Environment, full: dict) -> dict[str, tuple[int, int]]:
     actions = environment.actions
     towers = {"": actions, "value_": 1} if full["separate_value"] else {"": actions + 1}
     for tower, outputs in towers.items():
+        if full["encoder"] == "conv":
+            height, width, channels = environment.image
+            shape_of[f"{tower}filters"], shape_of[f"{tower}filters_bias"] = (9 * channels, full["filters"]), (1, full["filters"])
+            inputs = (height - 2) * (width - 2) * full["filters"] + bool(full["constant_input"])
         product(f"{tower}encoder", inputs, hidden)
         for i in range(full["layers"] - (full["cell"] == "mlp")):
             product(f"{tower}layer{i}", hidden, gates)

@@ -235,7 +235,8 @@ template <class T> void write(T*& to, const auto* from, long count) {
 // What tests see of a rollout, for Check and Iterations.
 template <class Out> void write_rollout(const Shape& n, const Options& o, const Rollout& r, Out& out) {
     const long rows = long(o.envs) * o.horizon;
-    for (long i = 0; i < rows; i++) write(out.observations, r.observations + i * n.stride(), n.inputs);
+    for (long i = 0; i < rows; i++)
+        for (int j = 0; j < n.inputs; j++) *out.observations++ = r.observations.get(i * n.stride() + j);
     if (n.continuous) write(out.drawn, r.actions.drawn, rows * n.action_count);
     else write(out.actions, r.actions.chosen, rows * n.action_count);
     write(out.log_probabilities, r.log_probabilities, rows);
@@ -292,19 +293,24 @@ bool forward(const Game* game, const Options& o, int steps, int sequences, const
     [[maybe_unused]] const PlainFloats plain;
     const Shape n = shape_of(table(game), o);
     const long rows = long(steps) * sequences;
-    float *padded_weights, *seen;
+    float* padded_weights;
+    Sight seen;
     int* order;
     Activations a;
     if (!in_memory([&](Arena& memory) {
             padded_weights = memory.take<float>(n.weights());
-            seen = memory.take<float>(rows * n.stride());
+            seen = take_sight(memory, n, rows);
             order = memory.take<int>(sequences);
             a = take_activations(memory, n, int(rows));
         }))
         return false;
     pad(n, weights, padded_weights);
     for (long i = 0; i < rows; i++)
-        for (int j = 0; j < n.stride(); j++) seen[i * n.stride() + j] = j < n.inputs ? observations[i * n.inputs + j] : 0.0f;
+        for (int j = 0; j < n.stride(); j++) {
+            const float x = j < n.inputs ? observations[i * n.inputs + j] : 0.0f;
+            if (seen.bytes) seen.bytes[i * n.stride() + j] = uint8(x);
+            else seen.floats[i * n.stride() + j] = x;
+        }
     for (int i = 0; i < sequences; i++) order[i] = i;
     float* pointers[most_states];
     layer_pointers(n, states, sequences, 0, pointers);

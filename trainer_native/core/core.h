@@ -11,6 +11,7 @@ namespace sweep_core {
 struct Options {
     int hidden, layers, cell, relu, biases, separate_value;   // cell: 0 mingru, 1 lstm, 2 mlp
     int constant_input, normalise_inputs;                     // normalise_inputs: 0 none, 1 bounds, 2 moments
+    int filters;   // of a convolution under the encoder; 0: none
     int orthogonal;
     float policy_gain;
     int squashed;   // continuous actions: through a tanh; else clipped

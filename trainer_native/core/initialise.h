@@ -69,7 +69,7 @@ inline void initialise(const Shape& n, float* weights, Rng& rng, bool orthogonal
         const int stride = m.padded_columns, last = m.first_column + m.columns;
         const bool head = m.role == Role::decoder;
         if (!orthogonal) {
-            const float side = square_root(float(m.rows)), bound = (m.role == Role::encoder ? root : 1.0f) / side;
+            const float side = square_root(float(m.rows)), bound = (m.role == Role::encoder || m.role == Role::filters ? root : 1.0f) / side;
             const int policy = head ? n.actions : 0;   // columns before it are action logits
             for (int i = 0; i < m.rows; i++)
                 for (int j = m.first_column; j < last; j++) {
@@ -80,7 +80,7 @@ inline void initialise(const Shape& n, float* weights, Rng& rng, bool orthogonal
             if (m.tower == 0) fill_orthogonal(w, m.rows, n.actions, stride, policy_gain, rng);
             if (last > n.actions) fill_orthogonal(w + n.actions, m.rows, 1, stride, 1.0f, rng);
         } else {
-            const bool gated = n.cell != Cell::mlp && m.role != Role::encoder;
+            const bool gated = n.cell != Cell::mlp && m.role != Role::encoder && m.role != Role::filters;
             const int width = gated ? n.hidden : m.columns;
             for (int j = 0; j < m.columns; j += width)
                 fill_orthogonal(w + j, m.rows, width, stride, gated ? 1.0f : root, rng);

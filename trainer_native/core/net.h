@@ -7,24 +7,11 @@
 #include "cell_lstm.h"
 #include "cell_mingru.h"
 #include "cell_mlp.h"
+#include "encoder.h"
 
 namespace sweep {
 
 // Rows of the functions below are numbered t · sequences + s: step t of sequence s.
-
-// Where the observations of a pass lie: that of step t of sequence s at first + order[s] · sequence + t · stride.
-struct Seen {
-    const float* first;
-    long stride, sequence;
-    const int* order;   // null: as they lie
-};
-
-// visit(from, stride, rows, first row, rows between): products that cover all rows, as few as the layout allows.
-template <class Visit> SWEEP_FN void each_stretch(const Seen& seen, int steps, int sequences, Visit visit) {
-    if (steps == 1 && !seen.order) return visit(seen.first, seen.sequence, sequences, 0, 1);
-    for (int s = 0; s < sequences; s++)
-        visit(seen.first + (seen.order ? seen.order[s] : s) * seen.sequence, seen.stride, steps, s, sequences);
-}
 
 SWEEP_FN LayerWeights layer_weights(const Shape& n, const float* tower, int l) {
     const float* w = tower + n.layer(l);
@@ -39,10 +26,7 @@ inline void network_forward(Block b, const Shape& n, const float* weights, int s
     for (int k = 0; k < n.towers(); k++) {
         const float* tower = weights + k * n.tower();
         float* x = a.x_of(n, k, 0);
-        each_stretch(seen, steps, sequences, [&](const float* from, long stride, int count, long first, long between) {
-            product(b, count, hidden, n.inputs, from, stride, tower + n.encoder(), n.biases, x + first * hidden,
-                    between * hidden);
-        });
+        encoder_forward(b, n, tower, steps, sequences, seen, a.features, x);
         if (n.cell == Cell::mlp) activate(b, n.relu, long(rows) * hidden, x);
         for (int l = 0; l < n.inner(); l++) {
             const LayerWeights w = layer_weights(n, tower, l);
@@ -84,16 +68,18 @@ inline void make_transposes(Block b, const Shape& n, const float* weights, float
             if (w.recurrent) transpose(b, hidden, gates, w.recurrent, gates, layer + n.recurrent(), hidden);
         }
         transpose(b, hidden, n.outputs(), weights + n.decoder(), n.outputs(), to + n.transposed_decoder(), hidden);
+        if (n.filter_count > 0)
+            transpose(b, n.read_stride(), hidden, weights + n.encoder(), hidden, to + n.transposed_encoder(), n.read_stride());
     }
 }
 
 // From the gradient of the logits (in a.logits) to those of all weights, which are added to `gradients`. What the forward
 // pass left in `a` is used up. carry: scratch, [sequences, state].
-inline void network_backward(Block b, const Shape& n, const float* transposes, int steps, int sequences, const Seen& seen,
+inline void network_backward(Block b, const Shape& n, const float* weights, const float* transposes, int steps, int sequences, const Seen& seen,
                              const float* keep, float* const* states, const Activations& a, float* gradients,
                              float* carry) {
     const int rows = steps * sequences, hidden = n.hidden, outputs = n.outputs();
-    for (int k = 0; k < n.towers(); k++, gradients += n.tower(), transposes += n.transposed_tower()) {
+    for (int k = 0; k < n.towers(); k++, gradients += n.tower(), weights += n.tower(), transposes += n.transposed_tower()) {
         const int inner = n.inner(), first = n.first_output(k);
         float* top = a.x_of(n, k, inner);
         weight_gradient(b, hidden, outputs, rows, top, hidden, a.logits, outputs, gradients + n.decoder(),
@@ -122,11 +108,8 @@ inline void network_backward(Block b, const Shape& n, const float* transposes, i
             activate_backward(b, n.relu, long(rows) * hidden, gradient, a.x_of(n, k, 0));
             gradient = a.x_of(n, k, 0);
         }
-        each_stretch(seen, steps, sequences, [&](const float* from, long stride, int count, long row, long between) {
-            matmul<Left::columns, Result::added>(b, n.stride(), hidden, count, from, stride, gradient + row * hidden,
-                                                 between * hidden, gradients + n.encoder(), hidden);
-        });
-        if (n.biases) add_column_sums(b, rows, hidden, gradient, hidden, gradients + n.encoder() - hidden);
+        encoder_backward(b, n, weights, transposes + n.transposed_encoder(), steps, sequences, seen, a.features, gradient,
+                         gradients);
     }
 }
 

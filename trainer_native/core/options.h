@@ -23,6 +23,7 @@ template <class Given> Options options_from(const Given& given) {
     o.squashed = given.word("gaussian") == "squashed";
     o.log_std = number("log_std");
     o.constant_input = flag("constant_input");
+    o.filters = given.word("encoder") == "conv" ? integer("filters") : 0;
     const auto inputs = given.word("normalise_inputs");
     o.normalise_inputs = inputs == "bounds" ? 1 : inputs == "moments" ? 2 : 0;
     o.envs = integer("envs");

@@ -103,7 +103,7 @@ inline void normalise(Block b, const Normaliser& n, float* observations, long st
 }
 
 // Logits and values of `rows` observations (standardised, `stride` floats apart) after one step of the network.
-inline void look(Block b, const Shape& n, const float* weights, int rows, const float* observations, long stride,
+inline void look(Block b, const Shape& n, const float* weights, int rows, const Sight& observations, long stride,
                  const float* keep, float* const* states, float* const* next, Activations a) {
     a.rows = rows;
     network_forward(b, n, weights, 1, rows, {observations, stride, stride, nullptr}, keep, states, next, a);

@@ -51,8 +51,8 @@ struct Rollout {
     float* episode_return;   // [N], so far
     // One rollout.
     float* first_states;  // [towers, layers, N, state]: where it started
-    float* observations;  // [N, T, stride]: whole sequences lie together
-    float* following;     // [N, stride]: what is seen after the last step; before it, at the end of a truncated episode
+    Sight observations;   // [N, T, stride]: whole sequences lie together
+    Sight following;      // [N, stride]: what is seen after the last step; before it, at the end of a truncated episode
     ActionRows actions;   // [T, N, k]
     float* log_probabilities;   // [T, N], as all below
     float* values;        // [T + 1, N]
@@ -179,9 +179,11 @@ inline float merge_rewards(Block b, const Player& p, const Outcome* outcomes, in
     return float(1.0 / square_root(variance + 1e-8));
 }
 
-// What `count` games show, as floats [count, stride]. Bytes are written behind where their floats will lie, so that those may
-// take their place in order.
-inline void observe_raw(const Player& p, const char* games, float* observations, long stride, int count) {
+// What `count` games show, as bytes or as floats [count, stride]. Bytes that are to be floats are written behind where those
+// will lie, so that they may take their place in order.
+inline void observe_raw(const Player& p, const char* games, const Sight& to, long stride, int count) {
+    if (to.bytes) return p.game->observe(games, p.params, to.bytes, int(stride), count);
+    float* observations = to.floats;
     if (!p.game->observation_bytes) return p.game->observe(games, p.params, observations, int(stride), count);
     const int size = p.game->observation_size;
     p.game->observe(games, p.params, reinterpret_cast<uint8*>(observations) + 3 * size, int(stride) * 4, count);
@@ -191,13 +193,14 @@ inline void observe_raw(const Player& p, const char* games, float* observations,
     }
 }
 
-inline void observe(Block b, const Player& p, const char* games, float* observations, long stride, int rows) {
+inline void observe(Block b, const Player& p, const char* games, const Sight& observations, long stride, int rows) {
     const Range mine = share_of(b, rows);
-    observe_raw(p, games + long(mine.first) * p.game->state_size, observations + mine.first * stride, stride,
+    observe_raw(p, games + long(mine.first) * p.game->state_size, observations.from(mine.first * stride), stride,
                 mine.last - mine.first);
     b.sync();
-    if (p.moments.mean) gather_moments(b, p, observations, stride, rows);
-    normalise(b, p.normaliser, observations, stride, rows);
+    if (observations.bytes) return;   // flags
+    if (p.moments.mean) gather_moments(b, p, observations.floats, stride, rows);
+    normalise(b, p.normaliser, observations.floats, stride, rows);
 }
 
 inline ActionRows take_actions(Arena& memory, const Shape& n, long rows) {
@@ -250,9 +253,9 @@ inline float value_at_truncation(const Player& p, const float* weights, const Ro
     const long stride = p.shape.stride();
     float* states[most_states];
     layer_pointers(p.shape, r.states, envs, n, states);
-    float* seen = r.following + n * stride;
+    const Sight seen = r.following.from(n * stride);
     observe_raw(p, r.games + long(n) * p.game->state_size, seen, stride, 1);
-    normalise(alone(), p.normaliser, seen, stride, 1);
+    if (!seen.bytes) normalise(alone(), p.normaliser, seen.floats, stride, 1);
     const float keep = 1.0f;
     const Activations own = room.part(p.shape, n);
     look(alone(), p.shape, weights, 1, seen, stride, &keep, states, nullptr, own);
@@ -283,7 +286,7 @@ inline bool play(Block b, const Player& p, const float* weights, int envs, int s
             unasked = 0;
         }
         const long row = long(t) * envs;
-        float* seen = r.observations + t * stride;
+        const Sight seen = r.observations.from(t * stride);
         observe(b, p, r.games, seen, sequence, envs);
         r.phases->mark(b, Phase::environment);
         look(b, n, weights, envs, seen, sequence, r.keep + row, states, states, room);

@@ -51,8 +51,10 @@ struct RunMemory {
 inline Shape shape_of(const EnvironmentTable& game, const Options& o) {
     Shape n = {game.observation_size + (o.constant_input ? 1 : 0), o.hidden, o.layers, game.actions,
                static_cast<Cell>(o.cell), o.relu != 0, o.biases != 0, o.separate_value != 0,
-               game.action_count, game.action_bounds != nullptr, o.squashed != 0, {}};
+               game.action_count, game.action_bounds != nullptr, o.squashed != 0, {}, false, o.filters, game.image};
     for (int j = 0; game.choices && j < game.action_count; j++) n.choices[j] = game.choices[j];
+    n.bytes = game.observation_bytes != 0 && o.normalise_inputs != 2;
+    for (int i = 0; n.bytes && i < game.observation_size; i++) n.bytes = game.inputs[i].is_flag;
     return n;
 }
 
@@ -120,8 +122,8 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     const long rows = long(o.horizon) * o.envs, states = n.states(o.envs);
     Rollout& r = m.rollout;
     r.first_states = memory.take<float>(states);
-    r.observations = memory.take<float>(rows * n.stride());
-    r.following = memory.take<float>(long(o.envs) * n.stride());
+    r.observations = take_sight(memory, n, rows);
+    r.following = take_sight(memory, n, o.envs);
     r.actions = take_actions(memory, n, rows);
     r.within = take_within(memory, n, o.envs);
     r.log_probabilities = memory.take<float>(rows);
@@ -143,7 +145,7 @@ inline RunMemory lay_out(Arena& memory, const EnvironmentTable& game, const void
     const long minibatch_rows = long(per_minibatch) * steps;
     u.sequences = sequences_per_part(n, steps, per_minibatch);
     u.activations = take_activations(memory, n, u.sequences * steps);
-    u.observations = o.transitions ? memory.take<float>(long(u.sequences) * n.stride()) : nullptr;
+    u.observations = o.transitions ? take_sight(memory, n, u.sequences) : Sight{};
     u.transposes = memory.take<float>(n.towers() * n.transposed_tower());
     u.gradients = memory.take<float>(n.weights());
     u.carry = memory.take<float>(long(u.sequences) * n.state());
@@ -209,12 +211,12 @@ inline void begin_room(Block b, RunMemory& m, const Options& o) {
     const Rollout& r = m.rollout;
     find_normalised_span(m.player);
     // The constant input and the padding of every row, which no observation writes.
-    const auto fill = [&](float* row) {
-        for (int j = m.player.game->observation_size; j < n.stride(); j++) row[j] = j < n.inputs ? 1.0f : 0.0f;
+    const auto fill = [&](const Sight& row) {
+        for (int j = m.player.game->observation_size; j < n.stride(); j++) row.set(j, j < n.inputs ? 1 : 0);
     };
-    for (long i = b.lane; i < long(o.envs) * o.horizon; i += b.lanes) fill(r.observations + i * n.stride());
+    for (long i = b.lane; i < long(o.envs) * o.horizon; i += b.lanes) fill(r.observations.from(i * n.stride()));
     for (int i = b.lane; i < o.envs; i += b.lanes) {
-        fill(r.following + long(i) * n.stride());
+        fill(r.following.from(long(i) * n.stride()));
         r.keep[long(o.horizon) * o.envs + i] = m.next_keep[i];
     }
     b.sync();

@@ -4,7 +4,7 @@
 // (`separate`). Rows are padded to a multiple of 8 floats; what pads is zero and stays zero.
 #pragma once
 
-#include "device.h"
+#include "environment.h"
 
 namespace sweep {
 
@@ -29,10 +29,20 @@ struct Shape {
     bool continuous;                  // they are real numbers, normal around the means; else each is a choice
     bool squashed;                    // what is drawn passes a tanh to the bounds; else it is clipped there
     int choices[most_action_count];   // of each discrete action; they sum to A
+    bool bytes;                       // observations are flags, kept as bytes
+    int filter_count;                 // filters of a convolution under the encoder, a multiple of 8; 0: there is none
+    Image image;                      // what it passes over
 
     SWEEP_FN int towers() const { return separate ? 2 : 1; }
     SWEEP_FN int inner() const { return cell == Cell::mlp ? layers - 1 : layers; }   // layers after the encoder
-    SWEEP_FN int stride() const { return padded(inputs); }         // floats from one input row to the next
+    SWEEP_FN int stride() const { return padded(inputs); }         // numbers from one input row to the next
+    // What the encoder reads: the inputs, or the features of a convolution (3 × 3, at each place) and the constant.
+    SWEEP_FN int image_size() const { return image.height * image.width * image.channels; }
+    SWEEP_FN int places() const { return (image.height - 2) * (image.width - 2); }
+    SWEEP_FN int read() const {
+        return filter_count == 0 ? inputs : places() * filter_count + inputs - image_size();
+    }
+    SWEEP_FN int read_stride() const { return padded(read()); }
     SWEEP_FN int outputs() const { return padded(actions + 1); }   // floats of a decoder row: logits, value, padding
     // The columns of a decoder row that tower k fills.
     SWEEP_FN int first_output(int k) const { return k == 0 ? 0 : actions; }
@@ -48,8 +58,11 @@ struct Shape {
 
     // Where the weights lie, from the start of a tower: each matrix [in, out], its bias the row above it.
     SWEEP_FN int above() const { return biases ? 1 : 0; }
-    SWEEP_FN long encoder() const { return above() * hidden; }                                           // [stride, H]
-    SWEEP_FN long first_layer() const { return encoder() + long(stride()) * hidden; }
+    SWEEP_FN int taps() const { return filter_count == 0 ? 0 : 9 * image.channels; }
+    SWEEP_FN long filters() const { return filter_count; }                                     // [taps, filter_count], its bias above
+    SWEEP_FN long filter_floats() const { return long(padded(taps()) + (filter_count > 0)) * filter_count; }
+    SWEEP_FN long encoder() const { return filter_floats() + above() * hidden; }               // [read_stride, H]
+    SWEEP_FN long first_layer() const { return encoder() + long(read_stride()) * hidden; }
     SWEEP_FN long layer_floats() const { return (long(above()) + hidden * (cell == Cell::lstm ? 2 : 1)) * gates(); }
     SWEEP_FN long layer(int l) const { return first_layer() + l * layer_floats() + above() * gates(); }   // [H, gates]
     SWEEP_FN long recurrent() const { return long(hidden) * gates(); }                    // [H, gates], from its layer
@@ -63,15 +76,21 @@ struct Shape {
     // [outputs, H], and floats of one tower's.
     SWEEP_FN long transposed_layer(int l) const { return l * recurrent() * (cell == Cell::lstm ? 2 : 1); }
     SWEEP_FN long transposed_decoder() const { return transposed_layer(inner()); }
-    SWEEP_FN long transposed_tower() const { return transposed_decoder() + long(hidden) * outputs(); }
+    SWEEP_FN long transposed_encoder() const { return transposed_decoder() + long(hidden) * outputs(); }   // below a convolution
+    SWEEP_FN long transposed_tower() const {
+        return transposed_encoder() + (filter_count > 0 ? long(hidden) * read_stride() : 0);
+    }
 
     // Floats of one row in one tower of Activations.
     SWEEP_FN long x_floats() const { return long(inner() + 1) * hidden; }
     SWEEP_FN long gate_floats() const { return cell == Cell::mlp ? hidden : long(inner()) * gates(); }
     SWEEP_FN long kept_floats() const { return long(inner()) * kept(); }
+
+    // A convolution works on so many rows at a time: their features and the gradient of those stay within some 128 KB.
+    SWEEP_FN int feature_rows() const { return read_stride() < 4096 ? 16384 / read_stride() : 4; }
 };
 
-enum class Role { encoder, layer, recurrent, decoder, log_std };
+enum class Role { filters, encoder, layer, recurrent, decoder, log_std };
 
 // One matrix of the network, or a single row: the bias of one, or the logarithms of the actions' deviations.
 struct Matrix {
@@ -89,7 +108,11 @@ template <class Visit> inline void each_matrix(const Shape& n, Visit visit) {
     const int h = n.hidden, gates = n.gates(), outputs = n.outputs();
     for (int k = 0; k < n.towers(); k++) {
         const long at = k * n.tower();
-        visit(Matrix{Role::encoder, false, k, at + n.encoder(), n.stride(), h, n.inputs, h, 0});
+        if (const int f = n.filter_count; f > 0) {
+            visit(Matrix{Role::filters, false, k, at + n.filters(), padded(n.taps()), f, n.taps(), f, 0});
+            visit(Matrix{Role::filters, true, k, at + n.filters() - f, 1, f, 1, f, 0});
+        }
+        visit(Matrix{Role::encoder, false, k, at + n.encoder(), n.read_stride(), h, n.read(), h, 0});
         if (n.biases) visit(Matrix{Role::encoder, true, k, at + n.encoder() - h, 1, h, 1, h, 0});
         for (int l = 0; l < n.inner(); l++) {
             const long layer = at + n.layer(l);
@@ -117,6 +140,7 @@ struct Activations {
     float* x;        // [towers, inner + 1, rows, H]: what enters each layer, and what leaves the last
     float* gates;    // [towers, inner, rows, gates]; of an MLP room for one layer's gradient
     float* kept;     // [towers, inner, rows, kept]: of MinGRU each layer's state after each row's step
+    float* features; // [the larger of rows and 2 · feature_rows, read_stride]: what a convolution makes, and room for its gradient
     float* logits;   // [rows, outputs]: action logits or means, then the value
     int rows;
 
@@ -130,7 +154,7 @@ struct Activations {
     // Room for one row in what has room for `rows`: no two share a float.
     SWEEP_FN Activations part(const Shape& n, int row) const {
         const long r = long(row) * n.towers();
-        return {x + r * n.x_floats(), gates + r * n.gate_floats(), kept + r * n.kept_floats(),
+        return {x + r * n.x_floats(), gates + r * n.gate_floats(), kept + r * n.kept_floats(), features + long(row) * n.read_stride(),
                 logits + long(row) * n.outputs(), 1};
     }
 };

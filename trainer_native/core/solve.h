@@ -10,7 +10,8 @@ struct EvaluationRoom {
     int copies;
     char* games;
     Rng *game_rngs, *action_rngs;
-    float *states, *keep, *observations, *returns;   // [towers, layers, copies, state], [copies], [copies, stride], [copies]
+    float *states, *keep, *returns;                  // [towers, layers, copies, state], [copies], [copies]
+    Sight observations;                              // [copies, stride]
     ActionRows actions;                              // [copies, k]
     float* within;                                   // [copies, k], or null
     int* episode;                                    // [copies]: which one a copy plays
@@ -25,8 +26,15 @@ inline Activations take_activations(Arena& memory, const Shape& n, int rows) {
     a.x = memory.take<float>(n.towers() * n.x_floats() * rows);
     a.gates = memory.take<float>(n.towers() * n.gate_floats() * rows);
     a.kept = memory.take<float>(n.towers() * n.kept_floats() * rows);
+    const int feature_rows = rows > 2 * n.feature_rows() ? rows : 2 * n.feature_rows();
+    a.features = memory.take<float>(n.filter_count > 0 ? long(feature_rows) * n.read_stride() : 0);
     a.logits = memory.take<float>(long(rows) * n.outputs());
     return a;
+}
+
+inline Sight take_sight(Arena& memory, const Shape& n, long rows) {
+    if (n.bytes) return {nullptr, memory.take<uint8>(rows * n.stride())};
+    return {memory.take<float>(rows * n.stride()), nullptr};
 }
 
 inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int state_size, int copies) {
@@ -37,7 +45,7 @@ inline EvaluationRoom take_evaluation_room(Arena& memory, const Shape& n, int st
     e.action_rngs = memory.take<Rng>(copies);
     e.states = memory.take<float>(n.states(copies));
     e.keep = memory.take<float>(copies);
-    e.observations = memory.take<float>(long(copies) * n.stride());
+    e.observations = take_sight(memory, n, copies);
     e.returns = memory.take<float>(copies);
     e.actions = take_actions(memory, n, copies);
     e.within = take_within(memory, n, copies);
@@ -82,7 +90,7 @@ inline long evaluate(Block b, Player p, const float* weights, uint64 seed, bool 
         e.returns[i] = 0.0f;
         e.keep[i] = 0.0f;
         for (int j = p.game->observation_size; j < stride; j++)
-            e.observations[long(i) * stride + j] = j < n.inputs ? 1.0f : 0.0f;
+            e.observations.set(long(i) * stride + j, j < n.inputs ? 1 : 0);
     }
     for (long i = b.lane; i < n.states(e.copies); i += b.lanes) e.states[i] = 0.0f;
     b.sync();

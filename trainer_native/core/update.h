@@ -30,7 +30,7 @@ struct UpdateRoom {
     Targets targets;          // [rows of a minibatch]
     float* row_ratios;        // [rows of a minibatch]
     float* row_values;
-    float* observations;      // [sequences, stride]: the part's transitions, side by side for the products; else null
+    Sight observations;       // [sequences, stride]: the part's transitions, side by side for the products; else null
     int* order;               // [sequences to draw from]: environments, or transitions (t · N + n)
     float* sequence_weights;  // [as order]: of each drawn sequence (by priority, as the next two)
     float *chances, *passed;  // [as order]; passed: the sums of the chances so far
@@ -105,9 +105,9 @@ inline Seen gather_observations(Block b, const Rollout& r, const UpdateOptions& 
                                 int count, long stride) {
     for (int s = b.lane; s < count; s += b.lanes) {
         const int t = order[s] / o.envs, n = order[s] % o.envs;
-        const float* __restrict from = r.observations + (long(n) * o.horizon + t) * stride;
-        float* __restrict to = room.observations + s * stride;
-        for (long j = 0; j < stride; j++) to[j] = from[j];
+        const Sight from = r.observations.from((long(n) * o.horizon + t) * stride), to = room.observations.from(s * stride);
+        if (from.bytes) copy_bytes(to.bytes, from.bytes, stride);
+        else copy_bytes(to.floats, from.floats, stride * sizeof(float));
     }
     b.sync();
     return {room.observations, stride, stride, nullptr};
@@ -132,7 +132,7 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
     for (int start = 0; start < count; start += room.sequences) {
         const int sequences = count - start < room.sequences ? count - start : room.sequences;
         const int rows = sequences * o.steps;
-        const Seen seen = room.observations ? gather_observations(b, r, o, room, order + start, sequences, stride)
+        const Seen seen = room.observations.floats || room.observations.bytes ? gather_observations(b, r, o, room, order + start, sequences, stride)
                                             : Seen{r.observations, stride, sequence, order + start};
         Activations a = room.activations;
         a.rows = rows;
@@ -154,7 +154,7 @@ inline float minibatch_gradient(Block b, const Shape& n, const UpdateOptions& o,
                               room.row_values + row, y.log_std_sums};
         loss_gradient(b, n, o.loss, weights, rows, total, a.logits, part, loss);
         r.phases->mark(b, Phase::loss);
-        network_backward(b, n, room.transposes, o.steps, sequences, seen, room.keep + row, states, a, room.gradients,
+        network_backward(b, n, weights, room.transposes, o.steps, sequences, seen, room.keep + row, states, a, room.gradients,
                          room.carry);
         r.phases->mark(b, Phase::backward);
         row += rows;
