@@ -122,7 +122,7 @@ def read(path: str | Path) -> Exported:
         params = config.complete(params, environment.params)
     except config.ConfigError as error:
         raise ExportError(f"{path}: {error}") from None
-    if unfit := config.unfit(params, not environment.choices):
+    if unfit := config.unfit(params, not environment.choices, environment.image):
         raise ExportError(f"{path}: {unfit[1]}")
     return Exported(content["env"], params, study.check_solve(content.get("solve", {}), f"{path} [solve]", environment), content.get("published", {}))
 

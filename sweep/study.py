@@ -220,7 +220,7 @@ def _dimensions(content: dict, environment: Environment, where: str) -> dict[str
                 dimension = space.fit(space.parse(name, value, place), known[name], place)
             except space.SpaceError as error:
                 raise StudyError(str(error)) from None
-            if unfit := config.unfit({name: value}, not environment.choices):
+            if unfit := config.unfit({name: value}, not environment.choices, environment.image):
                 raise StudyError(f"{place}: {unfit[1]}")
             found[name] = (dimension, place)
     return found

@@ -10,7 +10,7 @@ import trainer_native
 from trainer_native import config, environments, headers
 
 NATIVE = Path(__file__).parent / "native"
-GAMES = {"cartpole": "cartpole", "breakout": "breakout", **{name: str(NATIVE / f"{name}.h") for name in ("corridor", "doors", "reach")}}
+GAMES = {"cartpole": "cartpole", "breakout": "breakout", **{name: str(NATIVE / f"{name}.h") for name in ("board", "corridor", "doors", "reach")}}
 FLAGS = ["-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi",
          '-DSWEEP_ISA="test"']  # fmt: skip
 SMALL = {"envs": 12, "horizon": 10, "minibatches": 3, "epochs": 2}
@@ -45,6 +45,11 @@ RUNS = {
     "continuous, squashed, mlp, transitions, adam": ("reach", {
         **SMALL, "cell": "mlp", "separate_value": True, "minibatch_of": "transitions", "gaussian": "squashed",
         "optimizer": "adam", "learning_rate": 0.02, "normalise_rewards": True, "vtrace": True}),
+    "flags as bytes": ("board", {**SMALL, "horizon": 20, "hidden": 40, "biases": True}),
+    "flags as bytes, transitions": ("board", {**SMALL, "cell": "mlp", "minibatch_of": "transitions", "hidden": 8}),
+    "convolution": ("board", {**SMALL, "encoder": "conv", "filters": 24, "hidden": 8, "horizon": 20}),
+    "convolution, lstm, two towers": ("board", {**SMALL, "encoder": "conv", "filters": 8, "cell": "lstm", "separate_value": True,
+                                                "initialisation": "orthogonal", "biases": True}),
     "truncated is terminated, adam, decay": ("corridor", {
         **SMALL, "bootstrap_truncated": False, "optimizer": "adam", "learning_rate": 1e-3, "head_rate": 0.5,
         "weight_decay": 0.1, "value_clip": 0.2, "value_clip_loss": "clipped"}),

@@ -45,11 +45,15 @@ def features(image, filters, bias):
 
 def outputs(weights, observations, encoder):
     """Float64: logits and values of an MLP of one layer, observations [rows, inputs] with the constant last."""
-    x = observations
-    if encoder == "conv":
-        made = features(x[:, :-1].reshape(-1, 6, 5, 3), weights["filters"], weights["filters_bias"][0])
-        x = np.concatenate([made, x[:, -1:]], 1)
-    return np.tanh(x @ weights["encoder"]) @ weights["decoder"]
+    made = []
+    for tower in ("", "value_") if "value_encoder" in weights else ("",):
+        of = {name: weights.get(f"{tower}{name}", np.zeros((1, 1)))
+              for name in ("filters", "filters_bias", "encoder", "encoder_bias", "decoder", "decoder_bias")}
+        x = observations
+        if encoder == "conv":
+            x = np.concatenate([features(x[:, :-1].reshape(-1, 6, 5, 3), of["filters"], of["filters_bias"][0]), x[:, -1:]], 1)
+        made.append(np.tanh(x @ of["encoder"] + of["encoder_bias"]) @ of["decoder"] + of["decoder_bias"])
+    return np.concatenate(made, 1)
 
 
 def drawn(shapes, rng):
@@ -70,12 +74,13 @@ def test_forward(encoder):
     np.testing.assert_allclose(got[0], outputs(exact, seen.astype(np.float64), encoder), rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("more", [{}, {"separate_value": True, "biases": True}], ids=["one tower", "two"])
 @pytest.mark.parametrize("encoder", ["linear", "conv"])
-def test_gradient(encoder):
+def test_gradient(encoder, more):
     """Of the loss at the acting weights, by central differences of the reference in float64, at 40 random weights of each matrix."""
     env, rng = find(BOARD), np.random.default_rng(1)
     params = {"encoder": encoder, "filters": 8, "hidden": 8, "cell": "mlp", "envs": 8, "horizon": 16, "minibatches": 1,
-              "entropy_coefficient": 0.02, "normalise_advantages": True}
+              "entropy_coefficient": 0.02, "normalise_advantages": True, **more}
     full = trainer._complete(env, params)
     shapes = trainer._shapes(env, full)
     weights = drawn(shapes, rng)

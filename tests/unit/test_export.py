@@ -53,7 +53,7 @@ def test_defaults_are_written_out(tmp_path):
 
 numbers = {name: st.floats(h.low, h.high) for name, h in config.HYPERPARAMETERS.items()
            if h.kind is float and not config.combination({**config.complete({}, {}), name: h.low or h.high * 2**-60})
-           and not config.unfit({name: h.low or h.high * 2**-60}, continuous=False)}
+           and not config.unfit({name: h.low or h.high * 2**-60}, continuous=False, image=None)}
 
 
 @given(st.fixed_dictionaries({}, optional=numbers))

@@ -29,6 +29,7 @@ class Environment:
     source_hash: str = "abc"
     actions: int = 3
     choices: tuple = (3,)
+    image: tuple | None = None
     observation_size: int = 4
     has_metric: bool = False
     params: dict = dataclasses.field(default_factory=dict)
