@@ -253,7 +253,7 @@ MISTAKES = [
         "a.toml [net]: 'gaussian' ['clipped', 'squashed'] is for continuous actions; this environment's are discrete, and it "
         "takes none but the default, 'clipped'")),
     ("hidden = ", "xyzzy = ", ("a.toml [net]: 'xyzzy' is not a hyperparameter. "
-     "Legal are hidden, layers, cell, activation, biases, constant_input, separate_value, initialisation, policy_gain, "
+     "Legal are hidden, layers, cell, activation, encoder, filters, biases, constant_input, separate_value, initialisation, policy_gain, "
      "gaussian, log_std, normalise_inputs")),
     ("frameskip", "framskip", ("a.toml [environment]: 'framskip' is not a hyperparameter of breakout. "
      "Did you mean 'frameskip'?")),
