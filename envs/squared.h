@@ -2,8 +2,9 @@
 //
 // Rules: github.com/PufferAI/PufferLib 3.0, ocean/squared, held against recorded transitions. Actions: stay, down, up,
 // left, right. Reaching the target pays 1; leaving the board, or walking for more than 33 env steps, costs 1. Either ends
-// the episode. What is observed is the board row by row: 0 empty, 1 the walker, 2 the target. The target is at one of the
-// other cells, each as likely.
+// the episode. The target is at one of the other cells, each as likely. What is observed is the board row by row: 0 the
+// walker, 1 empty, 2 the target. Not as there: there empty is 0 and the walker 1; with empty in the middle a linear layer,
+// which all our networks begin with, can see the way from one to the other.
 #pragma once
 
 #include "environment.h"
@@ -50,9 +51,9 @@ SWEEP_FN sweep::Outcome step(State& s, const Params&, int action, sweep::Rng&) {
 SWEEP_FN float metric(const State& s, const Params&) { return on_board(s) && cell_of(s) == s.target ? 1.0f : 0.0f; }
 
 SWEEP_FN void observe(const State& s, const Params&, sweep::uint8* observation) {
-    for (int i = 0; i < cells; i++) observation[i] = 0;
+    for (int i = 0; i < cells; i++) observation[i] = 1;
     observation[s.target] = 2;
-    if (on_board(s)) observation[cell_of(s)] = 1;
+    if (on_board(s)) observation[cell_of(s)] = 0;
 }
 
 constexpr sweep::Picture picture = {size, size};
