@@ -72,8 +72,14 @@ def facts(env: Any, criterion: dict | None) -> dict[str, Any]:
 
 def reference(rules: str) -> str | None:
     """The library that a header's rules name first, else whom they name first."""
-    places = {rules.find(name): name for name in REFERENCES if name in rules}
-    return places[min(places)] if places else re.split(r"[,;.(:]", rules)[0].strip()[:24] or None
+    found = {name: re.search(rf"(?<![-\w]){name}(?![-\w])", rules) for name in REFERENCES}
+    places = {place.start(): name for name, place in found.items() if place}
+    if places:
+        return places[min(places)]
+    words = re.split(r"[,;(:]|\.(?=\s|$)", rules)[0].split()
+    while len(words) > 1 and len(" ".join(words)) > 24:
+        words.pop()
+    return " ".join(words) or None
 
 
 def criteria() -> dict[str, dict[str, Any]]:

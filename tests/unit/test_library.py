@@ -90,5 +90,6 @@ def test_nothing_is_compiled_twice(folder, monkeypatch):
 
 def test_the_reference_is_whom_the_rules_name_first():
     assert library.reference("POPGym 1.0's game, which gymnax plays too") == "POPGym"
+    assert library.reference("flappy-bird-gymnasium 0.4.0's FlappyBird-v0") == "flappy-bird-gymnasium"
     assert library.reference("Bakker, NIPS 2001") == "Bakker"
     assert library.reference("") is None
