@@ -121,15 +121,22 @@ def solved_at(env: dict) -> str | None:
     return formats.param(asked["mean_return"]).replace("-", "−") if asked["mean_return"] is not None else f"metric {asked['metric']}"
 
 
+def _solved(env: dict) -> str:
+    text = solved_at(env) or formats.ABSENT
+    return formats.percent(env["criterion"]["metric"]) if text.startswith("metric") else text
+
+
 def table(found: list[dict]) -> str:
     """One line for each environment, then one for each that cannot be used; `sweep envs NAME` shows all of one."""
-    rows = [[env["env"], sees(env), acts(env), "yes" if env["needs_memory"] else "", solved_at(env) or formats.ABSENT, env["reference"] or ""]
+    rows = [[env["env"], sees(env), acts(env), "yes" if env["needs_memory"] else "", _solved(env), env["reference"] or ""]
             for env in found if "error" not in env]  # fmt: skip
     lines = []
     if rows:
         head = ["environment", "observation", "actions", "memory", "solved at", "rules of"]
         widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()[:80] for row in [head, *rows]]
+    if any(row[4].endswith("%") for row in rows):
+        lines.append("solved at: a mean return, or so many % of the game's own metric")
     faults = [f"error: {env['error']}" for env in found if "error" in env]
     return "\n".join([*lines, *([""] if lines and faults else []), *faults])
 

@@ -10,7 +10,7 @@ from trainer_native import environments, headers
 
 OWN = """// Coin: say which side lies up; two things are seen, and one of them twice.
 //
-// Rules: invented here; action 0 says heads.
+// Rules: invented; action 0 says heads.
 #pragma once
 #include "environment.h"
 namespace coin {
@@ -51,10 +51,11 @@ def call(*arguments):
 
 def test_the_list(folder):
     lines = call().splitlines()
-    assert all(len(line) <= 80 for line in lines) and len(lines) == 1 + len(environments.names())
-    listed = {line.split()[0]: line for line in lines[1:]}
+    assert all(len(line) <= 80 for line in lines) and len(lines) == 2 + len(environments.names())
+    listed = {line.split()[0]: line for line in lines[1:-1]}
     assert listed["cartpole"].split() == ["cartpole", "4", "floats", "2", "475", "gymnasium"]
-    assert listed["coin"].split() == ["coin", "2×2×3", "image", "2+3", "yes", "–", "invented", "here"]
+    assert listed["coin"].split() == ["coin", "2×2×3", "image", "2+3", "yes", "–", "invented"]
+    assert listed["tmaze"].split()[4:6] == ["yes", "95%"] and lines[-1].startswith("solved at: a mean return, or")
     rows = {row["env"]: row for row in json.loads(call("--json"))}
     assert rows["breakout"]["criterion"]["mean_return"] == 800 and rows["breakout"]["criterion"]["study"] == "breakout"
     assert rows["breakout"]["params"]["frameskip"]["default"] == 4 and "inputs" not in rows["breakout"]
@@ -73,7 +74,7 @@ def test_one_in_full(folder):
     assert shown.splitlines()[0] == "coin  envs/coin.h" and all(len(line) <= 80 for line in shown.splitlines())
     for part in ("sees      2×2×3 image: 4 quantities, 8 flags", "acts      2 at once: one of 2, one of 3", "memory    needed",
                  "solved    at a mean of 0.9 of its metric over 50 episodes (study coin)", "bias   0.5      0 to 1  of heads",
-                 "Rules: invented here; action 0 says heads.", "0–7    flag", "8–9    quantity  0 to 200", "10–11  quantity  0 to 100"):
+                 "Rules: invented; action 0 says heads.", "0–7    flag", "8–9    quantity  0 to 200", "10–11  quantity  0 to 100"):
         assert part in shown, part
     assert len(json.loads(call("coin", "--json"))["inputs"]) == 12
     assert call("envs/coin.h") == shown
