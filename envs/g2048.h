@@ -1,11 +1,11 @@
 // 2048, as Jumanji plays it: slide the tiles of a 4 x 4 board, and equal ones that meet become one of twice the value.
 //
-// Rules: Gabriele Cirulli's 2048 (2014), in the form of Jumanji's Game2048-v1 (github.com/instadeepai/jumanji 1.1), held
-// against recorded transitions. Actions: up, right, down, left. A merged tile pays its value; after each move a tile, 2 or
-// one time in ten 4, appears at an empty cell; the game is over where no tile can move. A move that moves nothing passes.
-// What is observed are the exponents, row by row (0 empty, 1 for 2, 2 for 4 ...), and of each action whether it moves
-// something. As there, a game begins with one tile (Cirulli's with two). Not as there: an episode is truncated after
-// 5,000 env steps (there it has no limit).
+// Rules: Jumanji 1.1's Game2048-v1 (github.com/instadeepai/jumanji), after Gabriele Cirulli's 2048 of 2014, held against
+// recorded transitions. Actions: up, right, down, left. A merged tile pays its value; after each move a tile, 2 or one time
+// in ten 4, appears at an empty cell; the game is over where no tile can move. A move that moves nothing passes. What is
+// observed are the exponents, row by row (0 empty, 1 for 2, 2 for 4 ...), and of each action whether it moves something. As
+// there, a game begins with one tile (Cirulli's with two). Not as there: an episode is truncated after 5,000 env steps
+// (there it has no limit).
 #pragma once
 
 #include "environment.h"
