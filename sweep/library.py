@@ -13,7 +13,7 @@ from typing import Any
 from sweep import formats, terminal, tomlfiles
 
 #: Libraries whose rules headers follow, as a list names them in one word.
-REFERENCES = ("gymnasium", "gymnax", "MinAtar", "PufferLib", "bsuite", "POPGym", "Thrust")
+REFERENCES = ("gymnasium", "gymnax", "MinAtar", "PufferLib", "bsuite", "POPGym", "Thrust", "Jumanji")
 #: Seconds after which it is said that headers are being compiled.
 PATIENCE = 0.5
 
