@@ -95,7 +95,8 @@ _ALL = [
     H("envs", "train", 128, "copies of the environment that act side by side", 4, 4096, multiple=4),
     H("horizon", "train", 64, "env steps per environment and iteration", 4, 1024, unit="env steps"),
     H("normalise_rewards", "train", False, "rewards are divided by the running deviation of the discounted return"),
-    H("reward_scale", "train", 1.0, "rewards are multiplied by this, before clipping", 1e-6, 1e6),
+    H("reward_scale", "train", 1.0, "rewards are multiplied by this, before clipping; outputs of an LSTM and of tanh are within "
+      "1, and learn slowly where values, some reward / (1 - gamma), are far beyond", 1e-6, 1e6),
     H("reward_clip", "train", 1.0, "rewards are clipped to plus or minus this; 0: not at all", 0, 1e6),
     H("bootstrap_truncated", "train", True, "a truncated episode is worth its last value too; false: as if terminated"),
     # -- advantages -------------------------------------------------------------------------------------

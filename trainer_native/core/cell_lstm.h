@@ -2,6 +2,7 @@
 //
 // Hochreiter and Schmidhuber, "Long short-term memory" (1997), with the forget gate of Gers et al. (2000). W x is one
 // product over all rows, U h one product per step over all sequences; the gradient of U is again one over all rows.
+// |h| is below 1, where MinGRU's highway knows no bound: values of 50 take weights that take long to grow (reward_scale).
 #pragma once
 
 #include "layer.h"
