@@ -60,6 +60,50 @@ SWEEP_FN void add_scaled(Block b, int count, float value, const float* __restric
         store(to + j, fma(v, load<narrow>(from + j), load<narrow>(to + j)));
 }
 
+// to[0 .. count − 1] plus the rows of `w` under the bytes that are set, each times its number, in order. The sums stay in registers while
+// one row after another is added. `count` is a multiple of 8.
+SWEEP_FN void add_set_rows(Block b, const Sight& seen, int numbers, int count, const float* __restrict w, float* __restrict to) {
+    constexpr int most = 256, at_once = 4;
+    int row[most];
+    float value[most];
+    int listed = 0;
+    const auto add = [&] {
+        const int step = b.lanes * width<narrow>;
+        for (int j = b.lane * width<narrow>; j < count;) {
+            const float* from = w + j;
+            if (b.lanes == 1 && count - j >= at_once * width<narrow>) {
+                narrow sum[at_once];
+                for (int c = 0; c < at_once; c++) sum[c] = load<narrow>(to + j + c * width<narrow>);
+                for (int i = 0; i < listed; i++) {
+                    const narrow v = broadcast<narrow>(value[i]);
+                    for (int c = 0; c < at_once; c++)
+                        sum[c] = fma(v, load<narrow>(from + long(row[i]) * count + c * width<narrow>), sum[c]);
+                }
+                for (int c = 0; c < at_once; c++) store(to + j + c * width<narrow>, sum[c]);
+                j += at_once * step;
+            } else {
+                narrow sum = load<narrow>(to + j);
+                for (int i = 0; i < listed; i++) sum = fma(broadcast<narrow>(value[i]), load<narrow>(from + long(row[i]) * count), sum);
+                store(to + j, sum);
+                j += step;
+            }
+        }
+        listed = 0;
+    };
+    for (int first = 0; first < numbers; first += 8) {
+        uint64 word;
+        copy_bytes(&word, seen.bytes + first, 8);
+        if (word == 0) continue;
+        for (int k = first; k < first + 8; k++) {   // listed without a branch: which flags are set is hard to foretell
+            row[listed] = k;
+            value[listed] = float(seen.bytes[k]);
+            listed += seen.bytes[k] != 0 ? 1 : 0;
+        }
+        if (listed > most - 8) add();
+    }
+    add();
+}
+
 // visit(tap, place) for each filter tap under which number k of an image comes to lie, and the place that it adds to.
 template <class Visit> SWEEP_FN void each_tap(const Shape& n, int k, Visit visit) {
     const int channels = n.image.channels, width = n.image.width - 2, height = n.image.height - 2;
@@ -144,8 +188,7 @@ inline void encoder_forward(Block b, const Shape& n, const float* tower, int ste
                 float* to = x + (first + i * between) * hidden;
                 for (int j = b.lane * width<narrow>; j < hidden; j += b.lanes * width<narrow>)
                     store(to + j, n.biases ? load<narrow>(w - hidden + j) : narrow{});
-                each_set(from.from(i * stride), n.stride(),
-                         [&](int k, float value) { add_scaled(b, hidden, value, w + long(k) * hidden, to); });
+                add_set_rows(b, from.from(i * stride), n.stride(), hidden, w, to);
             }
         });
         b.sync();

@@ -10,12 +10,6 @@
 
 namespace sweep {
 
-// A standard normal number (Box–Muller).
-inline float normal(Rng& rng) {
-    const float size = square_root(-2.0f * log(1.0f - rng.uniform()));
-    return size * cos(6.28318530718f * rng.uniform());
-}
-
 // Σ u v in double: 16 running sums by index modulo 16, then halves added to halves.
 SWEEP_FN double product_of(const float* __restrict u, const float* __restrict v, int length, long stride) {
     constexpr int size = 16;
@@ -34,7 +28,7 @@ SWEEP_FN double product_of(const float* __restrict u, const float* __restrict v,
 SWEEP_FN void fill_orthonormal(float* w, int count, int length, long step, long stride, Rng& rng) {
     for (int i = 0; i < count; i++) {
         float* __restrict v = w + i * step;
-        for (int k = 0; k < length; k++) v[k * stride] = normal(rng);
+        for (int k = 0; k < length; k++) v[k * stride] = rng.normal();
         for (int round = 0; round < 2; round++) {
             for (int j = 0; j < i; j++) {
                 const float* __restrict u = w + j * step;
