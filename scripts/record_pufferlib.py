@@ -1,4 +1,4 @@
-"""Records PufferLib 3.0's own C games, whole episodes, into tests/golden/{squared,snake,freeway,tetris}.npz.
+"""Records PufferLib 3.0's own C games, whole episodes, into tests/golden/{squared,snake,freeway}.npz.
 
     python scripts/record_pufferlib.py pufferlib-3.0.0/ [GAME ...]
 
