@@ -129,7 +129,7 @@ def minatar(name: str, copies: int) -> Callable[[int], int]:
     import numpy as np
     from minatar import Environment
 
-    games = [Environment(name, random_seed=i) for i in range(copies)]
+    games = [Environment(name) for _ in range(copies)]
     drawn = np.random.default_rng(0).integers(games[0].num_actions(), size=DRAWN).tolist()
 
     def play(rounds: int) -> int:

@@ -13,7 +13,7 @@ TINY = ["--seconds", "0.002", "--repeats", "2"]
 
 STUB = '''
 class Environment:
-    def __init__(self, name, random_seed):
+    def __init__(self, name):
         if name == "freeway":
             raise RuntimeError("no chicken\\nat all")
         self.acts = 0
