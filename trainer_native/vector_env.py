@@ -17,7 +17,7 @@ from trainer_native.environments import OUTCOME, Environment
 
 def observation_space(env: Environment) -> spaces.Box:
     """What an agent sees, in the header's own units: an image where it is one, unbounded where a quantity knows no limit."""
-    free = env.inputs["is_open"]
+    free = env.inputs["is_open"] & (env.observation_dtype != np.uint8)   # a byte is bounded as it is
     low, high = np.where(free, -np.inf, env.inputs["low"]), np.where(free, np.inf, env.inputs["high"])
     shape = env.image or (env.observation_size,)
     return spaces.Box(low.astype(env.observation_dtype).reshape(shape), high.astype(env.observation_dtype).reshape(shape),

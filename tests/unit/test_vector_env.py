@@ -139,7 +139,7 @@ def test_pictures(name):
     one.reset(seed=0)
     first = one.render()
     assert first.dtype == np.uint8 and first.ndim == 3 and first.shape[2] == 3
-    assert len(np.unique(first.reshape(-1, 3), axis=0)) > 2
+    assert len(np.unique(first.reshape(-1, 3), axis=0)) > 1
     one.action_space.seed(0)
     changed = False
     for _ in range(40):
