@@ -21,6 +21,7 @@ _FUNCTIONS = ("input", "reset", "step", "observe", "metric", "draw")
 
 def check(env: str, env_steps: int, seed: int) -> dict[str, Any]:
     """Plays an environment at random: its faults and warnings, {where, what, do} each, and what a policy would see."""
+    library.say_whose(env)
     with terminal.progress() as progress:
         played = fuzz.play(env, env_steps, seed, progress)
     path = played["path"]

@@ -47,12 +47,13 @@ def _report_folder(label: str) -> Path:
 def run(name: str, database: str, budget: str | None, verify: str | None, run_limit: str | None, workers: int | None,
         seed: int, sampler: str | None, ray: str | None, folder: str | None) -> dict:
     """Search, measure finalists, report: the study's front with its counts and the report's page."""
-    from sweep import engine, pages, results, study
+    from sweep import engine, library, pages, results, study
 
     question = study.load(name, budget=budget, verify=verify, run=run_limit, sampler=sampler)
     target = Path(folder) if folder else _report_folder(question.name)
     pages.check(target, question.name)  # before the hours of the study, not after
     _check_writable(target)
+    library.say_whose(question.env)
     view = terminal.View()
     with _open(database, create=True) as store:
         _announce_change(question, store, None if folder else target)
@@ -274,10 +275,11 @@ def export_trial(database: str, name: str, trial: int | None, file: str | None, 
 
     data = _collect(database, name)
     number = export.find(data, trial)["number"]
-    content = export.text(data, number)
     if file == "-":
-        return {"trial": number, "file": None, "text": content}
-    path = export.write(file or f"{data['study']['label']}-{number}.toml", content.encode(), force)
+        return {"trial": number, "file": None, "text": export.text(data, number)}
+    target = Path(file or f"{data['study']['label']}-{number}.toml")
+    content = export.text(data, number, target.parent)
+    path = export.write(target, content.encode(), force)
     return {"trial": number, "file": str(path), "text": content}
 
 

@@ -30,14 +30,18 @@ class Exported:
     published: dict[str, Any]
 
 
-def text(data: dict, number: int) -> str:
+def text(data: dict, number: int, folder: Path | None = None) -> str:
     """The TOML of trial `number` of a study (`data` as from `results.collect`), with every hyperparameter written out.
 
-    Defaults are written too, so that the file means the same when a later version has other defaults.
+    Defaults are written too, so that the file means the same when a later version has other defaults. An environment that is a
+    header's path is written as seen from `folder`, where the file will be; absolute where none is given.
     """
     trial = find(data, number)
     definition = data["study"]["definition"]
-    environment = environments.find(data["study"]["env"])
+    env = data["study"]["env"]
+    environment = environments.find(env)
+    if env.endswith(".h") and folder is not None:
+        env = Path(os.path.relpath(environment.source, folder.resolve())).as_posix()
     full = config.complete(trial["params"], environment.params)
     tables: dict[str, dict] = {"solve": definition["solve"], "environment": {}, "net": {}, "train": {}}
     for name, value in full.items():
@@ -47,7 +51,7 @@ def text(data: dict, number: int) -> str:
     tables["published"] = published(data, trial)
     lines = [f"# Trial {number} of the sweep study {data['study']['name']}: {trial['parameters']:,} parameters.",
              "# `sweep train FILE` trains it to the solve; what was measured stands under [published].",
-             "", f"env = {_toml(data['study']['env'])}"]
+             "", f"env = {_toml(env)}"]
     for table, entries in tables.items():
         if entries:
             lines += ["", f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in entries.items())]
@@ -110,7 +114,14 @@ def read(path: str | Path) -> Exported:
     for table in TOP[1:]:
         if not isinstance(content.get(table, {}), dict):
             raise ExportError(f"{path}: {table!r} has to be a table, written [{table}]")
-    environment = environments.find(content["env"])
+    env = content["env"]
+    if env.endswith(".h"):  # as seen from the file, which is how it is written
+        header = Path(os.path.expanduser(env))
+        header = next((place for place in (path.parent / header, header) if place.is_file()), None)
+        if header is None:
+            raise ExportError(f"{path}: 'env' is {env!r}; no such file")
+        env = str(header.resolve())
+    environment = environments.find(env)
     params = {}
     for table in ("net", "train", "environment"):
         for key, value in content.get(table, {}).items():
@@ -124,7 +135,7 @@ def read(path: str | Path) -> Exported:
         raise ExportError(f"{path}: {error}") from None
     if unfit := config.unfit(params, not environment.choices, environment.image):
         raise ExportError(f"{path}: {unfit[1]}")
-    return Exported(content["env"], params, study.check_solve(content.get("solve", {}), f"{path} [solve]", environment), content.get("published", {}))
+    return Exported(env, params, study.check_solve(content.get("solve", {}), f"{path} [solve]", environment), content.get("published", {}))
 
 
 def _toml(value: Any) -> str:

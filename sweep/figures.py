@@ -178,6 +178,7 @@ def front(data: dict, measure: str = "restart_ert") -> Figure:
             ))
 
     members = [by_number(data)[n] for n in data.get("front") or [] if n in by_number(data)]
+    members = [t for t in members if t.get("is_verified")] or members  # claims are a front of their own
     if measure == "restart_ert":
         steps = sorted((t["parameters"], time_of(summary(t))) for t in members if t in sized and time_of(summary(t)))
         if len(steps) > 1:

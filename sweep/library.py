@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -97,6 +98,14 @@ def criteria() -> dict[str, dict[str, Any]]:
     return found
 
 
+def say_whose(name: str) -> None:
+    """One line to stderr where `name` is played by the user's own header and not by the one that ships; nothing for a path."""
+    from trainer_native import environments
+
+    if own := environments.replacing(name):
+        print(f"{name}: taken from {tomlfiles.shown(own)}, not the one that ships", file=sys.stderr)
+
+
 # -- shown to a person --------------------------------------------------------------------------------------------
 
 
@@ -127,8 +136,12 @@ def _solved(env: dict) -> str:
 
 
 def table(found: list[dict]) -> str:
-    """One line for each environment, then one for each that cannot be used; `sweep envs NAME` shows all of one."""
-    rows = [[env["env"], sees(env), acts(env), "yes" if env["needs_memory"] else "", _solved(env), env["reference"] or ""]
+    """One line for each environment, then one for each that cannot be used; `sweep envs NAME` shows all of one.
+
+    "(yours)" stands at an own header that takes the place of one that ships."""
+    from trainer_native import environments
+
+    rows = [[env["env"] + (" (yours)" if environments.replacing(env["env"]) else ""), sees(env), acts(env), "yes" if env["needs_memory"] else "", _solved(env), env["reference"] or ""]
             for env in found if "error" not in env]  # fmt: skip
     lines = []
     if rows:

@@ -133,15 +133,17 @@ def _trial(row: dict, runs: list[dict], audits: list[bool]) -> dict:
 
 
 def _front(trials: list[dict]) -> list[int]:
-    """Trial numbers, smallest network first: verified trials, and below the smallest of them what has only been claimed.
+    """Trial numbers, smallest network first: the front of what has only been claimed, where it is smaller than any verified, then
+    that of the verified trials.
 
-    The best of many claims looks faster than it is, so a claim never pushes a verified trial off."""
+    Each is found by itself: the best of many claims looks faster than it is, so a claim never pushes a verified trial off, and
+    what is recommended is always here."""
     verified = [t for t in trials if t["is_verified"]]
     least = min((t["parameters"] for t in verified), default=math.inf)
     claims = [t for t in trials if not t["is_verified"] and (t["parameters"] or math.inf) < least and _time(t) is not None]
     solid = [t for t in claims if t["verified"] or t["search"]["runs"] >= SOLID_RUNS and t["search"]["solved"] >= SOLID_SOLVES]
-    points = verified + (solid or ([] if verified else claims))
-    return [points[i]["number"] for i in statistics.front([(t["parameters"], _time(t)) for t in points])]
+    kinds = (solid or ([] if verified else claims), verified)
+    return [points[i]["number"] for points in kinds for i in statistics.front([(t["parameters"], _time(t)) for t in points])]
 
 
 def _recommended(trials: list[dict], within: float) -> int | None:

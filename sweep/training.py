@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import trainer_native
-from sweep import export, formats, study, tomlfiles
+from sweep import export, formats, library, study, tomlfiles
 from sweep.interrupts import Interrupts
 from trainer_native import config, environments
 
@@ -63,6 +63,7 @@ def train(exported: export.Exported, seed: int, max_seconds: float, out: Path, f
     """
     export.refuse_existing(out, force)
     environment = environments.find(exported.env)
+    library.say_whose(exported.env)
     if exported.published.get("environment_hash") not in (None, environment.source_hash):
         print(f"{exported.env}: {environment.source} has changed since this was measured", file=sys.stderr)
     print(f"{exported.env}, seed {seed}, at most {formats.duration(max_seconds)}", file=sys.stderr)

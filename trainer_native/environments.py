@@ -75,6 +75,12 @@ def names() -> list[str]:
     return sorted({path.stem for folder in folders() for path in folder.glob("*.h")})
 
 
+def replacing(name: str) -> Path | None:
+    """The user's own header of that name, where it is played in place of one that ships; None elsewhere."""
+    own, *shipped = (folder / f"{name}.h" for folder in folders())
+    return own if own.is_file() and any(path.is_file() and not path.samefile(own) for path in shipped) else None
+
+
 def find(env: str | Path | Environment, isa: str | None = None) -> Environment:
     """The environment of that name, or of that header (a path that ends in .h). Raises HeaderError.
 

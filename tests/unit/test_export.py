@@ -3,6 +3,7 @@
 import json
 import os
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweep import export, tomlfiles
-from trainer_native import config
+from trainer_native import config, environments
 
 SOLVE = {"mean_return": 475.0, "episodes": 100, "policy": "sampled"}
 
@@ -86,6 +87,25 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path, change, meant):
     with pytest.raises((ValueError, tomlfiles.StudyError)) as caught:
         export.read(path)
     assert meant in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_header_given_by_path_is_found_beside_the_file(tmp_path, monkeypatch):
+    (tmp_path / "games").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "games" / "pole.h").write_bytes(environments.path_of("cartpole").read_bytes().replace(b"namespace cartpole", b"namespace pole"))
+    made = data()
+    made["study"]["env"] = str(tmp_path / "games" / "pole.h")
+    monkeypatch.chdir(tmp_path)
+    path = export.write("out/pole.toml", export.text(made, 3, Path("out")).encode())
+    assert tomllib.loads(path.read_text())["env"] == "../games/pole.h"
+    moved = tmp_path.parent / f"{tmp_path.name}-moved"
+    tmp_path.rename(moved)
+    monkeypatch.chdir("/")
+    read = export.read(moved / "out" / "pole.toml")
+    assert Path(read.env).is_absolute() and Path(read.env).samefile(moved / "games" / "pole.h")
+    (moved / "games" / "pole.h").unlink()
+    with pytest.raises(export.ExportError, match=r"pole.toml: 'env' is '../games/pole.h'; no such file"):
+        export.read(moved / "out" / "pole.toml")
 
 
 def test_trials_that_are_not_there():

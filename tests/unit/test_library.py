@@ -63,6 +63,27 @@ def test_the_list(folder):
     assert rows["coin"]["metric"] and rows["coin"]["needs_memory"] and rows["coin"]["actions"]["choices"] == [2, 3]
 
 
+def test_an_own_header_named_like_a_shipped_one_is_said_to_be_yours(folder, capsys):
+    assert "(yours)" not in call() and environments.replacing("coin") is environments.replacing("cartpole") is None
+    shipped = environments.path_of("cartpole")
+    own = folder / "envs" / "cartpole.h"
+    own.symlink_to(shipped)
+    assert environments.replacing("cartpole") is None
+    own.unlink()
+    own.write_bytes(shipped.read_bytes())
+    assert [line.split("  ")[0] for line in call().splitlines() if "(yours)" in line] == ["cartpole (yours)"]
+    library.say_whose("cartpole")
+    library.say_whose("coin")
+    library.say_whose(str(own))
+    said = "cartpole: taken from envs/cartpole.h, not the one that ships\n"
+    assert capsys.readouterr().err == said
+    shown = CliRunner().invoke(cli.cli, ["check", "cartpole", "--steps", "1000"])
+    assert shown.exit_code == 0 and said in shown.stderr
+    (folder / "studies" / "cartpole.toml").write_text('env = "cartpole"\n[solve]\nmean_return = 475\n[net]\nhidden = [8, 16]\n')
+    shown = CliRunner().invoke(cli.cli, ["train", "cartpole", "--max-seconds", "0.05s", "--db", "none.db"])
+    assert shown.stderr.count(said) == 1
+
+
 def test_every_shipped_environment_says_whose_rules_it_follows(folder):
     for row in json.loads(call("--json")):
         assert row["what"] and row["rules"] and row["reference"], row["env"]

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from synthetic_trainer import study
 
-from sweep import results
+from sweep import commands, export, results, terminal
 from sweep.store import Store
 from trainer_native import Run
 
@@ -100,6 +100,23 @@ def test_claims_of_smaller_networks_stand_below_the_verified_ones(written):
     assert [e["verified"] for e in best["front"]] == [False, True]
     assert best["front"][1]["runs"] == 12 and best["front"][0]["runs"] == 4
     json.dumps(best, allow_nan=False)
+
+
+def test_a_smaller_and_faster_claim_hides_no_verified_trial(written):
+    written.trial(28, 2000, [1.0] * 4, [1.0] * 20)
+    written.trial(22, 1000, [0.5] * 4)  # smaller and faster, by its claim
+    written.trial(23, 1500, [0.5] * 4, [0.6] * 5)  # measured too seldom
+    written.trial(24, 3000, [1.0] * 4, [1.2] * 12)  # verified, and beaten by a verified one
+    data = written.collect()
+    assert data["front"] == [22, 28] and data["recommended"] == 28
+    for most in (None, 2500):
+        best = results.best(data, max_parameters=most)
+        assert [(e["trial"], e["verified"]) for e in best["front"]] == [(22, False), (28, True)] and best["recommended"] == 28
+    shown = terminal.front(best).splitlines()
+    assert shown[1].startswith("   22") and shown[2].startswith(">* 28")
+    assert "sweep train synthetic --trial 28" in commands.recommendation(best)
+    assert export.find(data, None)["number"] == 28
+    assert results.best(data, max_parameters=1200)["recommended"] is None
 
 
 def test_without_any_solid_claim_single_solves_stand_on_the_front(written):
