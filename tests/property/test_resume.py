@@ -5,6 +5,7 @@ import functools
 import multiprocessing
 import random
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import trainer_native
-from trainer_native import Solve, config, environments
+from trainer_native import Solve, config, environments, trainer
 
+NATIVE = Path(__file__).parents[1] / "native"
 SMALL = {"hidden": 16, "envs": 16, "horizon": 16, "minibatches": 4, "epochs": 2}
 ITERATION = SMALL["envs"] * SMALL["horizon"]
 ITERATIONS = 60
@@ -121,11 +123,12 @@ def legal(h):
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(params=st.fixed_dictionaries({}, optional={name: legal(h) for name, h in config.HYPERPARAMETERS.items()}),
-       env=st.sampled_from(["cartpole", "breakout"]), cut=st.integers(1, 3))
+       env=st.sampled_from(["cartpole", "breakout", *(str(NATIVE / f"{name}.h") for name in ("board", "doors", "reach"))]),
+       cut=st.integers(1, 3))
 def test_any_legal_params_can_be_trained_and_resumed(params, env, cut):
     """What is not refused works: small networks with anything that is legal, and a part gone on with equals the whole."""
     try:
-        full = config.complete({"envs": 16, "horizon": 16} | params | TRIED, environments.find(env).params)
+        full = trainer._complete(environments.find(env), {"envs": 16, "horizon": 16} | params | TRIED)
     except config.ConfigError as refused:
         assert len(str(refused).splitlines()) == 1
         return reject()
