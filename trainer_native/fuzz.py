@@ -55,7 +55,7 @@ def driver(sanitised: bool) -> Path | None:
         key.update(headers.read(file).encode())
 
     def run(*arguments: str) -> str | None:
-        done = subprocess.run([*headers.compiler(), *arguments], capture_output=True, text=True, check=False)
+        done = headers.run_compiler(list(arguments))
         return done.stderr if done.returncode else None
 
     def compile_(target: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -325,12 +327,27 @@ def cached(stem: str, suffix: str, key: str, make: Callable[[Path], None]) -> Pa
     return kept
 
 
+def run_compiler(arguments: list[str], source: str = "", seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """The compiler, to its end. Where that takes too long (TimeoutExpired) or is interrupted, what it has started ends with it."""
+    running = subprocess.Popen([*compiler(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env={**os.environ, "LC_ALL": "C"}, start_new_session=True)  # fmt: skip
+    try:
+        out, said = running.communicate(source, timeout=seconds)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        raise
+    if running.returncode and not said.strip():
+        said = f"{shlex.join(compiler())} ended with exit status {running.returncode} and said nothing: is it a C++ compiler?"
+    return subprocess.CompletedProcess(running.args, running.returncode, out, said)
+
+
 def compiled(path: Path, state: list[str], params: list[str], flags: list[str], library: Path) -> None:
     """Compiles a header into a shared library. Raises HeaderError, with what the compiler said as a note."""
     try:
-        done = subprocess.run([*compiler(), *flags, "-Wfatal-errors", "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o",
-                               str(library)], input=glue(path, state, params), capture_output=True, text=True, check=False,
-                              timeout=COMPILE_SECONDS, env={**os.environ, "LC_ALL": "C"})  # fmt: skip
+        done = run_compiler([*flags, "-Wfatal-errors", "-iquote", str(CORE.resolve()), "-x", "c++", "-", "-o", str(library)],
+                            glue(path, state, params), COMPILE_SECONDS)  # fmt: skip
     except subprocess.TimeoutExpired:
         raise HeaderError(f"{path}: does not compile within {COMPILE_SECONDS} s; make its tables smaller") from None
     if done.returncode:

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,8 @@ FAULTS = {
                "copies influence each other: observation[2] is another after", "int others"),
     "unset": ([("    s.wind = 1.0f;\n", "")], "reset does not set State.wind, and observation[1] depends on it at the reset",
               "SWEEP_FN void reset"),
+    "unset, of which one bit counts": ([(RESET, ""), ("s.at == 0 ? 1.0f", "(s.last & 1) != 0 ? 1.0f")],
+                                       "reset does not set State.last, and the reward depends on it", "SWEEP_FN void reset"),
     "local": ([(STEP, STEP + "    int gust;\n    if (s.steps > 90) gust = 0;\n    s.at = (s.at + gust % 3 + 3) % width;\n")],
               "another build of the same code plays otherwise", None),
     "unwritten": ([(OBSERVE, "    if (s.steps < 20) observation[2] = 0.0f;\n")],
@@ -257,3 +261,33 @@ def test_a_compile_error_is_shown_as_the_compiler_gave_it(checked):
     with pytest.raises(headers.HeaderError, match=r"walk\.h:35: .*stepz") as error:
         checked([(STEP, "    s.stepz++;\n")])
     assert "s.stepz++;" in error.value.__notes__[0]
+
+
+def test_bounds_the_wrong_way_round(checked):
+    with pytest.raises(headers.HeaderError, match=r"the bounds of each input begin with the lowest value"):
+        checked([("sweep::quantity(0, width - 1)", "sweep::quantity(width - 1, 0)")])
+
+
+def test_a_compiler_that_fails_leaves_nothing_behind(checked, monkeypatch, tmp_path):
+    """It is said in a line, and the next compiler is not served what the broken one left."""
+    monkeypatch.setenv("SWEEP_CACHE", str(tmp_path / "kept"))
+    with monkeypatch.context() as broken:
+        broken.setenv("CXX", "/bin/false")
+        with pytest.raises(headers.HeaderError, match="/bin/false ended with exit status 1 and said nothing: is it a C"):
+            checked(env_steps=1000)
+        assert not list((tmp_path / "kept").iterdir())
+    assert not checked(env_steps=1000)["faults"]
+
+
+def test_a_compiler_that_takes_too_long_ends_with_all_it_started(monkeypatch, tmp_path):
+    compiler = tmp_path / "slow"
+    compiler.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path}/child\nwait\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    with pytest.raises(subprocess.TimeoutExpired):
+        headers.run_compiler([], seconds=1.0)
+    child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
+    deadline = time.monotonic() + 10
+    while child.exists() and child.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not child.exists() or child.read_text().split()[2] == "Z"

@@ -668,7 +668,7 @@ bool parts(const Trace& a, const Trace& b, const char* fault) {
                 const Moment &x = a[i][k], &y = b[i][k];
                 std::string what;
                 if (!of_state) {
-                    const char* names[] = {"reward", "terminated", "truncated"};
+                    const char* names[] = {"the reward", "terminated", "truncated"};
                     for (int j = 0; j < 3; j++)
                         if (memcmp(&x.outcome[j], &y.outcome[j], sizeof(double)) != 0 && what.empty()) what = names[j];
                     const int each = observation_bytes_each;
@@ -733,7 +733,7 @@ void repeat(long env_steps, int copies, uint64 seed) {
 // The same seed over memory that held something else: what `reset` leaves unset is seen.
 void fills(long env_steps, int copies, uint64 seed) {
     const long each = env_steps / copies;
-    Player zeros(copies, seed, 0), others(copies, seed, 0x5A);
+    Player zeros(copies, seed, 0), others(copies, seed, 0x53);   // odd, and no multiple of 3, 5 or 7
     for (int i = 0; i < copies; i++) {
         zeros.one(i);
         others.one(i);

@@ -125,6 +125,12 @@ constexpr Inputs<game::observation_size> inputs = [] {
     for (int i = 0; i < game::observation_size; i++) all.input[i] = game::input(i);
     return all;
 }();
+constexpr bool bounds_in_order = [] {
+    for (int i = 0; i < game::observation_size; i++)
+        if (!(inputs.input[i].low <= inputs.input[i].high)) return false;
+    return true;
+}();
+static_assert(bounds_in_order, "the bounds of each input begin with the lowest value: quantity(low, high)");
 
 inline void reset(void* states, const void* params, Rng* rngs, int n) {
     State* state = static_cast<State*>(states);
