@@ -130,6 +130,8 @@ FAULTS = {
               "SWEEP_FN void reset"),
     "unset, of which one bit counts": ([(RESET, ""), ("s.at == 0 ? 1.0f", "(s.last & 1) != 0 ? 1.0f")],
                                        "reset does not set State.last, and the reward depends on it", "SWEEP_FN void reset"),
+    "unset, of which another bit counts": ([(RESET, ""), ("s.at == 0 ? 1.0f", "(s.last & 8) != 0 ? 1.0f")],
+                                           "reset does not set State.last, and the reward depends on it", "SWEEP_FN void reset"),
     "local": ([(STEP, STEP + "    int gust;\n    if (s.steps > 90) gust = 0;\n    s.at = (s.at + gust % 3 + 3) % width;\n")],
               "another build of the same code plays otherwise", None),
     "unwritten": ([(OBSERVE, "    if (s.steps < 20) observation[2] = 0.0f;\n")],
