@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import trainer_native
 from sweep import cli
 from sweep.store import Store
 
@@ -70,10 +71,12 @@ def test_what_is_printed_fits_80_columns(folder, arguments):
 def test_max_parameters_leaves_larger_networks_out(folder):
     front = json.loads(sweep(folder, "best", "cartpole", "--json")[1])["front"]
     least = front[0]["parameters"]
+    smallest = trainer_native.network_size("cartpole", {"hidden": 8})   # of the space
     limited = [json.loads(sweep(folder, "best", "cartpole", "--json", "--max-parameters", str(most))[1])["front"]
-               for most in (least, least - 1)]
+               for most in (least, least - 1, smallest - 1)]
     assert [entry["trial"] for entry in limited[0]] == [front[0]["trial"]]
     assert all(entry["parameters"] < least for entry in limited[1])  # weak claims, which stood behind solid ones before
+    assert limited[2] == []
 
 
 def test_an_exported_trial_trains(folder):
