@@ -189,7 +189,8 @@ def shapes(env: str | Path | Environment, params: dict) -> dict[str, tuple[int, 
     A layer's columns are u, f, p of MinGRU, or i, f, g, o of an LSTM, which also has layer0_recurrent; an MLP's first layer
     is the encoder. The decoder's columns are the logits of each discrete action in turn, or the means of continuous ones, then
     the value. With biases each product has one, as encoder_bias [1, out]; with separate_value the value has all of these once
-    more, as value_encoder and so on. With encoder "conv" filters [taps, filters] and filters_bias come first, a tap being (row, column, channel). Continuous actions have log_std [1, actions], the logarithms of their deviations.
+    more, as value_encoder and so on. With encoder "conv" filters [taps, filters] and filters_bias come
+    first, a tap being (row, column, channel). Continuous actions have log_std [1, actions], the logarithms of their deviations.
     """
     environment = _environment(env)
     return _shapes(environment, _complete(environment, params))
