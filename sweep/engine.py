@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Any
 
 from . import machine, measure, statistics, trainers
 from .interrupts import Interrupts
-from .race import Race, RunView
+from .race import Race, Rules, RunView
 from .samplers import CPU_SHARE, Sampler
 from .workers import DEPTH, LocalPool, WorkerError
 
@@ -116,11 +117,12 @@ class Task:
 class Search:
     """The state of one invocation: what the store holds, in the form that decisions need."""
 
-    def __init__(self, study, store, study_id, invocation, seed, sampler, progress, workers, cpu_before):
+    def __init__(self, study, store, study_id, invocation, seed, sampler, progress, workers, cpu_before, clock=time.monotonic,
+                 rules=Rules()):
         self.study, self.store, self.study_id, self.invocation, self.seed = study, store, study_id, invocation, seed
-        self.sampler, self.progress = sampler, progress
+        self.sampler, self.progress, self.clock = sampler, progress, clock
         self.best = "best_return" if study.solve.metric is None else "best_metric"  # how near an unsolved run came
-        self.race = Race(study.budget.run_seconds, study.budget.seeds, seed, study.solve.target)
+        self.race = Race(study.budget.run_seconds, study.budget.seeds, seed, study.solve.target, rules)
         self.trials: dict[int, Trial] = {}
         self.open: dict[int, Trial] = {}
         self.tasks: dict[int, Task] = {}
@@ -128,6 +130,7 @@ class Search:
         self.counts = {"runs": 0, "solved": 0}
         self.typical_seconds = math.inf  # of a run, lately
         self.workers = workers
+        self.network_size = functools.partial(trainers.network_size, study)
         self.here = machine.alike(store.invocations(study_id), invocation)
         self._keys = 0
         self._shown = self._front_found = -math.inf
@@ -142,11 +145,11 @@ class Search:
 
     def run(self, pool: Any, seconds: float, interrupts: Interrupts) -> None:
         """Until the time is over, nothing is left to try, or Ctrl-C."""
-        self.begun, self.deadline, self.pool = time.monotonic(), time.monotonic() + seconds, pool
+        self.begun, self.deadline, self.pool = self.clock(), self.clock() + seconds, pool
         interrupts.act = lambda count: pool.wake()
         cancelled = False
         while True:
-            now = time.monotonic()
+            now = self.clock()
             over = now >= self.deadline or interrupts.count > 1
             if over and not cancelled:
                 cancelled, self.deadline = True, now
@@ -262,7 +265,7 @@ class Search:
             self.sampler.add(self.study.trial0())
             self.suggestions.append((self.study.trial0(), "default"))
             return
-        allowed = CPU_SHARE * self.pool.size * (time.monotonic() - self.begun) - self.sampler.cpu_seconds
+        allowed = CPU_SHARE * self.pool.size * (self.clock() - self.begun) - self.sampler.cpu_seconds
         short = self.typical_seconds < SHORT_SECONDS
         count = max(self.pool.room(DEPTH if short else 1), self.pool.size if short else 1)
         self.suggestions = self.sampler.ask(count, allowed)
@@ -310,7 +313,7 @@ class Search:
 
     def _new_trial(self, params: dict, origin: str) -> Trial:
         number = len(self.trials)
-        parameters = trainers.network_size(self.study, params)
+        parameters = self.network_size(params)
         trial = Trial(self.store.add_trial(self.study_id, number, params, parameters, origin), number, params, parameters)
         self.trials[number] = self.open[number] = trial
         self.race.add_trial(number, parameters)
@@ -325,7 +328,7 @@ class Search:
     # -- what it says of itself -------------------------------------------------------------------------
 
     def _count(self) -> None:
-        elapsed = time.monotonic() - self.begun
+        elapsed = self.clock() - self.begun
         self.totals["search_seconds"] = elapsed
         self.totals["worker_seconds"] = elapsed * self.pool.size
         self.totals["sampler_cpu_seconds"] = self.sampler.cpu_seconds
@@ -333,7 +336,7 @@ class Search:
 
     def show(self, phase: str, deadline: float, at_once: bool = False, message: str | None = None) -> None:
         """A snapshot for whoever watches."""
-        now = time.monotonic()
+        now = self.clock()
         if self.progress is None or now - self._shown < PROGRESS_SECONDS and not at_once:
             return
         self._shown = now
@@ -345,10 +348,10 @@ class Search:
 
     def front(self) -> list[tuple[int, int, float]]:
         """(trial, parameters, shrunk restart ERT in seconds) of the front as the search saw it a moment ago."""
-        if time.monotonic() - self._front_found < FRONT_SECONDS:
+        if self.clock() - self._front_found < FRONT_SECONDS:
             return self._front
         worth = [(t.number, t.parameters, math.exp(self.race.value(t.number)[1])) for t in self.trials.values() if t.solves]
-        self._front_found = time.monotonic()
+        self._front_found = self.clock()
         self._front = [worth[i] for i in statistics.front([(parameters, seconds) for _, parameters, seconds in worth])]
         return self._front
 

@@ -31,6 +31,7 @@ __all__ = [
     "Finalist",
     "Promotion",
     "Race",
+    "Rules",
     "RunView",
     "TrialView",
     "VerificationStep",
@@ -97,6 +98,14 @@ class Promotion:
     cap_seconds: float
 
 
+@dataclass(frozen=True)
+class Rules:
+    """Which of the race's rules hold; a replay takes one away at a time to see what it is worth."""
+
+    cap: bool = True  # runs are capped by what others showed; else by run_seconds alone
+    grow: bool = True  # a trial earns more seeds; else it has one
+
+
 @dataclass
 class _Record(TrialView):
     """A trial with what is kept of its runs, so that no decision goes through them again."""
@@ -136,9 +145,11 @@ class Race:
     run_seconds: budget.run; max_seeds: budget.seeds; study_seed: the study's --seed; target_return:
     solve.target."""
 
-    def __init__(self, run_seconds: float, max_seeds: int = 8, study_seed: int = 0, target_return: float = 0.0):
+    def __init__(self, run_seconds: float, max_seeds: int = 8, study_seed: int = 0, target_return: float = 0.0,
+                 rules: Rules = Rules()):
         self.run_seconds, self.max_seeds = float(run_seconds), int(max_seeds)
         self.study_seed, self.target_return = study_seed, float(target_return)
+        self.rules = rules
         self.trials: dict[int, TrialView] = {}
         # The times at which curves are compared, ascending.
         self._grid = self.run_seconds / 2.0 ** np.arange(12, -1, -1)
@@ -270,7 +281,7 @@ class Race:
         times its fastest where that is more than the ramp: else the ramp would keep it from becoming solid. Caps
         shrink, but the ramp grows."""
         trial = self.trials[number]
-        if number == 0 and trial.statements < SOLID_RUNS:
+        if not self.rules.cap or number == 0 and trial.statements < SOLID_RUNS:
             return self.run_seconds
         cap = self.ordinary_cap(trial.parameters)
         if not self._solid and trial.solves:
@@ -294,6 +305,8 @@ class Race:
         n, had = trial.statements, trial.statements + trial.crashes
         if trial.crashes >= 2 or n >= self.max_seeds:
             return had
+        if not self.rules.grow:
+            return max(had, 1 + trial.crashes)
         first_seeds = min(self.max_seeds, SOLID_RUNS if number == 0 else 1)
         if n < first_seeds:
             return first_seeds + trial.crashes
@@ -386,6 +399,20 @@ class Race:
         goes by."""
         claimed = math.exp(statistics.shrunk(trial.ert, trial.solves, self.pooled_seconds_per_solve()))
         return claimed, claimed / reliability(trial.solves, trial.statements) ** RELIABILITY_CLAIMED
+
+    def fastest(self) -> int | None:
+        """The trial that is the fastest as far as the search knows; None where nothing has solved."""
+        for least_runs, least_solves in ((SOLID_RUNS, SOLID_SOLVES), (2, 2), (1, 1)):
+            group = [(self._claim(t)[1], t.number) for t in self.trials.values()
+                     if t.statements >= least_runs and t.solves >= least_solves]  # fmt: skip
+            if group:
+                return min(group)[1]
+        return None
+
+    def front(self) -> list[int]:
+        """Numbers of the solid trials that no other beats in both network size and claimed time, smallest first."""
+        claims = [(t.parameters, self._claim(t)[1]) for t in self._solid]
+        return [self._solid[i].number for i in statistics.front(claims)]
 
     def finalists(self, k: int) -> list[int]:
         """At most k trial numbers in the order in which to verify them; trials without a solve are never among them.

@@ -77,6 +77,17 @@ class Sampler:
         self._suggested += 1
         self._seen.add(_key(params))
 
+    def moved(self, params: dict, instead: dict) -> None:
+        """A suggestion will not be tried, but `instead` will: a replay's table has no other near it."""
+        if params == instead:
+            return
+        self._seen.discard(_key(params))
+        self._seen.add(_key(instead))
+        if self._fit is not None:
+            self._fit.moved(params)
+        if self._cma is not None:
+            self._cma.moved(params, instead)
+
     def tell(self, number: int, params: dict, parameters: int, log_seconds: float, solved: bool) -> None:
         """What a trial is worth, as of now; telling again replaces it."""
         self._told[number] = _Told(params, parameters, log_seconds, solved)
@@ -191,6 +202,11 @@ class _Fit:
                 params={name: _to_optuna(d, told.params[name]) for name, d in self.searched.items()},
                 distributions=self.distributions, values=values))
 
+    def moved(self, params: dict) -> None:
+        trial = self.open.pop(_key({name: params[name] for name in self.searched}), None)
+        if trial is not None:
+            self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+
     def ask(self, count: int, seed: int) -> list[dict]:
         if self.name == "gp":
             self.study.sampler = self.optuna.samplers.GPSampler(seed=seed, n_startup_trials=0)
@@ -240,6 +256,12 @@ class _Cma:
         trial = self.open.pop(self._cell(dict(key)), None)
         if trial is not None:
             self.study.tell(trial, value)
+
+    def moved(self, params: dict, instead: dict) -> None:
+        """What `instead` turns out to be worth is told as that of the point drawn."""
+        trial = self.open.pop(self._cell({name: d.to_unit(params[name]) for name, d in self.searched.items()}), None)
+        if trial is not None:
+            self.open[self._cell({name: d.to_unit(instead[name]) for name, d in self.searched.items()})] = trial
 
     def _cell(self, unit: dict[str, float]) -> tuple:
         return tuple(round(d.to_unit(d.from_unit(unit[name])), 9) for name, d in self.searched.items())
