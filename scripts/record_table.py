@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 import trainer_native
 from sweep import machine, space, statistics, study, tables, trainers
 from sweep.store import Store

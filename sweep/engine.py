@@ -13,7 +13,7 @@ from typing import Any
 
 from . import machine, measure, statistics, trainers
 from .interrupts import Interrupts
-from .race import Race, Rules, RunView
+from .race import Race, RunView
 from .samplers import CPU_SHARE, Sampler
 from .workers import DEPTH, LocalPool, WorkerError
 
@@ -118,7 +118,7 @@ class Search:
     """The state of one invocation: what the store holds, in the form that decisions need."""
 
     def __init__(self, study, store, study_id, invocation, seed, sampler, progress, workers, cpu_before, clock=time.monotonic,
-                 rules=Rules()):
+                 rules=None):
         self.study, self.store, self.study_id, self.invocation, self.seed = study, store, study_id, invocation, seed
         self.sampler, self.progress, self.clock = sampler, progress, clock
         self.best = "best_return" if study.solve.metric is None else "best_metric"  # how near an unsolved run came

@@ -146,10 +146,10 @@ class Race:
     solve.target."""
 
     def __init__(self, run_seconds: float, max_seeds: int = 8, study_seed: int = 0, target_return: float = 0.0,
-                 rules: Rules = Rules()):
+                 rules: Rules | None = None):
         self.run_seconds, self.max_seeds = float(run_seconds), int(max_seeds)
         self.study_seed, self.target_return = study_seed, float(target_return)
-        self.rules = rules
+        self.rules = rules or Rules()
         self.trials: dict[int, TrialView] = {}
         # The times at which curves are compared, ascending.
         self._grid = self.run_seconds / 2.0 ** np.arange(12, -1, -1)

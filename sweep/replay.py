@@ -280,7 +280,7 @@ def sizes(table: Table) -> Callable[[dict], int]:
 
 
 def search(table: Table, sampler: str, seed: int, grid: Sequence[float], workers: int = 2,
-           make: Callable[..., Any] = Sampler, rules: Rules = Rules()) -> list[Found]:
+           make: Callable[..., Any] = Sampler, rules: Rules | None = None) -> list[Found]:
     """`sweep run` on the table, with this sampler: what it would answer at each moment of `grid` (ascending simulated seconds)."""
     world, clock, size_of = World(table, seed), Clock(), sizes(table)
     asked = question(table)
