@@ -1,11 +1,11 @@
 """Records a table for `sweep bench search`: settings of a study's space, each with several seeds and no cap but the run's.
 
-`python scripts/record_table.py cartpole --rows 1500 --seeds 8 --run 2s --db cartpole-table.db --out tests/tables/cartpole.npz`
+`python scripts/record_table.py cartpole --rows 1500 --seeds 8 --run 2s --out tests/tables/cartpole.npz`
 
 Row 0 is the trainer's defaults (the study's [start] would give the answer away). Even rows are random; odd ones, from row 21 on, are
 neighbours of the fastest rows so far and of the front's, so that a table is dense where a search ends up. A row none of whose first two
-seeds solves gets no more. Every run is on disk in --db when it ends, and the same command goes on where it was stopped; --rows may grow.
-Times are CPU seconds: other work on the machine disturbs them little.
+seeds solves gets no more. The table is written once a minute and at the end; the same command goes on where it was stopped, and --rows
+and --seeds may grow. Times are CPU seconds: other work on the machine disturbs them little, another machine would not do.
 """
 
 from __future__ import annotations
@@ -22,38 +22,33 @@ import numpy as np
 
 import trainer_native
 from sweep import machine, space, statistics, study, tables, trainers
-from sweep.store import Store
+from sweep.tables import Recorded, Table
 from sweep.workers import LocalPool
 
 #: Random rows before the first neighbour, and seeds after which a row without a solve has ended.
 FIRST_RANDOM, LOOK = 20, 2
+#: Between two writes of the table, and between two lines about the progress.
+SAVE_SECONDS, SHOW_SECONDS = 60.0, 10.0
 
 
 class Recording:
-    """What the database holds, and what is to be run next."""
+    """The table so far, and what is to be run next."""
 
-    def __init__(self, question: study.Study, store: Store, rows: int, seeds: int):
-        self.question, self.store, self.rows, self.seeds = question, store, rows, seeds
-        self.study_id = store.open_study(question)
-        self.ids: list[int] = []
+    def __init__(self, question: study.Study, rows: int, seeds: int, before: Table | None = None):
+        self.question, self.rows, self.seeds, self.before = question, rows, seeds, before
         self.params: list[dict] = []
         self.parameters: list[int] = []
         self.origins: list[str] = []
-        self.runs: list[dict[int, tuple[str, float]]] = []  # by row: seed index -> (status, CPU seconds)
+        self.runs: list[dict[int, Recorded]] = []  # by row, by the seed's index
         self.flying: set[tuple[int, int]] = set()
-        self.open: list[int] = []
-        for trial in store.trials(self.study_id):
-            self._row(trial["id"], trial["params"], trial["parameters"], trial["origin"])
-        index = {(row, trainers.seed_of(0, row, k, "table")): k for row in range(len(self.ids)) for k in range(seeds)}
-        numbers = {trial_id: row for row, trial_id in enumerate(self.ids)}
-        for run in store.runs(self.study_id):
-            row = numbers[run["trial_id"]]
-            if (row, run["seed"]) in index:
-                self.runs[row][index[row, run["seed"]]] = (run["status"], run["cpu_seconds"])
+        self.open: list[int] = []  # rows that may want more seeds
+        if before is not None:
+            for params, parameters, origin, runs in zip(before.params, before.parameters, before.origins, before.runs, strict=True):
+                self._add(params, parameters, origin)
+                self.runs[-1] = dict(enumerate(runs))
 
-    def _row(self, trial_id: int, params: dict, parameters: int, origin: str) -> None:
-        self.open.append(len(self.ids))
-        self.ids.append(trial_id)
+    def _add(self, params: dict, parameters: int, origin: str) -> None:
+        self.open.append(len(self.params))
         self.params.append(params)
         self.parameters.append(parameters)
         self.origins.append(origin)
@@ -63,7 +58,7 @@ class Recording:
         """(row, seed index) to run now; None where all that is wanted has been done or is being done."""
         for row in list(self.open):
             known = self.runs[row]
-            solved = any(status == "solved" for status, _ in known.values())
+            solved = any(run.status == "solved" for run in known.values())
             wanted = self.seeds if solved else min(LOOK, self.seeds)
             if len(known) >= wanted and (solved or len(known) >= LOOK):
                 self.open.remove(row)
@@ -71,11 +66,10 @@ class Recording:
             for k in range(wanted):
                 if k not in known and (row, k) not in self.flying:
                     return row, k
-        if len(self.ids) >= self.rows:
+        if len(self.params) >= self.rows:
             return None
-        params, origin = self._suggest(len(self.ids))
-        parameters = trainers.network_size(self.question, params)
-        self._row(self.store.add_trial(self.study_id, len(self.ids), params, parameters, origin), params, parameters, origin)
+        params, origin = self._suggest(len(self.params))
+        self._add(params, trainers.network_size(self.question, params), origin)
         return self.open[-1], 0
 
     def _suggest(self, row: int) -> tuple[dict, str]:
@@ -92,15 +86,51 @@ class Recording:
         return params, "neighbour" if parents else "random"
 
     def _parents(self) -> list[int]:
-        erts = [statistics.restart_ert(*statistics.outcomes(runs.values())) for runs in self.runs]
+        erts = [self.ert(row) for row in range(len(self.runs))]
         done = [row for row in range(len(erts)) if math.isfinite(erts[row]) and len(self.runs[row]) >= min(4, self.seeds)]
         fastest = sorted(done, key=erts.__getitem__)[: max(8, len(done) // 10)]
         return list({*fastest, *(done[i] for i in statistics.front([(self.parameters[row], erts[row]) for row in done]))})
 
+    def ert(self, row: int) -> float:
+        """Restart ERT of the row's runs so far, in CPU seconds."""
+        return statistics.restart_ert(*statistics.outcomes((r.status, r.seconds) for r in self.runs[row].values()))
 
-def record(recording: Recording, pool: LocalPool, invocation: int, show) -> None:
-    """Runs all that is missing; each is stored when it ends. A run whose worker died is made once more, then kept as crashed."""
-    question, tasks, key, attempts = recording.question, {}, 0, {}
+    def table(self) -> Table:
+        """All rows up to the first that is not complete, each with its seeds up to the first that is missing."""
+        runs = []
+        for row in self.runs:
+            complete = [row[k] for k in range(len(row)) if k in row]
+            if len(complete) < LOOK:
+                break
+            runs.append(complete)
+        about = measured_by()
+        about["dates"] = sorted({*(self.before.about["dates"] if self.before else []), datetime.datetime.now(datetime.UTC).date().isoformat()})
+        n = len(runs)
+        return Table(
+            study=self.question.name, run_seconds=self.question.budget.run_seconds, target=self.question.solve.target,
+            dimensions=self.question.dimensions, about=about, params=self.params[:n], parameters=self.parameters[:n],
+            origins=self.origins[:n], runs=runs)  # fmt: skip
+
+
+def measured_by() -> dict:
+    """What its times depend on: rows of two of these do not belong in one table."""
+    facts = machine.facts()
+    return {"machine": {"cpu": facts["cpu"], "architecture": facts["architecture"]}, "build": trainer_native.build_info()}
+
+
+def check_same(question: study.Study, before: Table, path: Path) -> None:
+    """SystemExit where the table in `path` answers another question, or was measured by something else."""
+    mine, theirs = measured_by(), {key: before.about.get(key) for key in ("machine", "build")}
+    asked = (question.name, question.budget.run_seconds, question.solve.target, question.dimensions)
+    held = (before.study, before.run_seconds, before.target, before.dimensions)
+    for what, a, b in (("machine and build", theirs, mine), ("study", held, asked)):
+        if a != b:
+            raise SystemExit(f"{path} is of another {what} ({a}; here: {b}); name another --out")
+
+
+def record(recording: Recording, pool: LocalPool, out: Path) -> None:
+    """Runs all that is missing. A run whose worker died is made once more, then kept as crashed."""
+    question, tasks, key, attempts, saved, shown = recording.question, {}, 0, {}, time.monotonic(), 0.0
     while True:
         while pool.room(2) > 0 and (at := recording.next()) is not None:
             row, k = at
@@ -114,50 +144,27 @@ def record(recording: Recording, pool: LocalPool, invocation: int, show) -> None
             at = tasks.pop(finished.key)
             recording.flying.discard(at)
             row, k = at
+            run = finished.run
             attempts[at] = attempts.get(at, 0) + 1
-            if finished.run.status == "crashed" and attempts[at] < 2:
+            if run.status == "crashed" and attempts[at] < 2:
                 continue
-            recording.store.add_run(recording.ids[row], invocation, finished.run, "search", question.budget.run_seconds, worker=finished.worker)
-            recording.runs[row][k] = (finished.run.status, finished.run.cpu_seconds)
-        show(recording)
+            curve = run.curve[:, [0, 3]].astype(np.float32)
+            recording.runs[row][k] = Recorded(run.status, run.cpu_seconds, run.env_steps, curve)
+        if time.monotonic() - saved >= SAVE_SECONDS:
+            tables.save(out, recording.table())
+            saved = time.monotonic()
+        if time.monotonic() - shown >= SHOW_SECONDS:
+            show(recording)
+            shown = time.monotonic()
 
 
-def table(question: study.Study, store: Store) -> tables.Table:
-    """All complete rows of the database, up to the first that is not."""
-    study_id = store.find(question.name)["id"]
-    trials, runs, curves = store.trials(study_id), store.runs(study_id), store.curves(study_id)
-    by_trial: dict[int, list[dict]] = {}
-    for run in runs:
-        by_trial.setdefault(run["trial_id"], []).append(run)
-    kept = [t for t in trials if len(by_trial.get(t["id"], [])) >= LOOK]
-    order = {t["id"]: {trainers.seed_of(0, t["number"], k, "table"): k for k in range(64)} for t in kept}
-    invocations = store.invocations(study_id)
-    dates = sorted({i["started"][:10] for i in invocations} | {datetime.datetime.now(datetime.UTC).date().isoformat()})
-    return tables.Table(
-        study=question.name, run_seconds=question.budget.run_seconds, target=question.solve.target, dimensions=question.dimensions,
-        about={"machine": {"cpu": invocations[-1]["machine"]["cpu"]}, "build": invocations[-1]["build"], "dates": dates,
-               "definition": question.definition()},
-        params=[t["params"] for t in kept], parameters=[t["parameters"] for t in kept], origins=[t["origin"] for t in kept],
-        runs=[[tables.Recorded(r["status"], r["cpu_seconds"], r["env_steps"], curves[r["id"]][:, [0, 3]].astype(np.float32))
-               for r in sorted(by_trial[t["id"]], key=lambda r, t=t: order[t["id"]][r["seed"]])] for t in kept],
-    )  # fmt: skip
-
-
-def progress():
-    """Prints a line every ten seconds."""
-    last = [0.0]
-
-    def show(recording: Recording) -> None:
-        if time.monotonic() - last[0] < 10:
-            return
-        last[0] = time.monotonic()
-        runs = [r for row in recording.runs for r in row.values()]
-        solved = sum(status == "solved" for status, _ in runs)
-        erts = [statistics.restart_ert(*statistics.outcomes(row.values())) for row in recording.runs if len(row) >= 4]
-        print(f"{len(recording.ids)} of {recording.rows} rows, {len(runs)} runs, {solved} solved, {sum(s for _, s in runs):.0f} CPU s, "
-              f"best restart ERT {min(erts, default=math.inf):.4g} s", file=sys.stderr, flush=True)  # fmt: skip
-
-    return show
+def show(recording: Recording) -> None:
+    """One line about how far it is."""
+    runs = [run for row in recording.runs for run in row.values()]
+    solved = sum(run.status == "solved" for run in runs)
+    best = min((recording.ert(row) for row in range(len(recording.runs)) if len(recording.runs[row]) >= 4), default=math.inf)
+    print(f"{len(recording.params)} of {recording.rows} rows, {len(runs)} runs, {solved} solved, {sum(r.seconds for r in runs):.0f} CPU s, "
+          f"best restart ERT {best:.4g} s", file=sys.stderr, flush=True)  # fmt: skip
 
 
 def main() -> None:
@@ -167,19 +174,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--run", help="the run budget; the study's own if not given")
     parser.add_argument("--workers", type=int)
-    parser.add_argument("--db", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     question = study.load(arguments.study, run=arguments.run)
-    with Store(arguments.db) as store:
-        recording = Recording(question, store, arguments.rows, arguments.seeds)
-        with store.lock(recording.study_id), LocalPool(arguments.workers) as pool:
-            invocation = store.add_invocation(recording.study_id, machine.facts(), trainer_native.build_info(), "record_table", pool.size)
-            try:
-                record(recording, pool, invocation, progress())
-            except KeyboardInterrupt:
-                print("stopped; the same command goes on", file=sys.stderr)
-        tables.save(arguments.out, table(question, store))
+    before = tables.load(arguments.out) if arguments.out.exists() else None
+    if before is not None:
+        check_same(question, before, arguments.out)
+    recording = Recording(question, arguments.rows, arguments.seeds, before)
+    with LocalPool(arguments.workers) as pool:
+        try:
+            record(recording, pool, arguments.out)
+        except KeyboardInterrupt:
+            print("stopped; the same command goes on", file=sys.stderr)
+    tables.save(arguments.out, recording.table())
 
 
 if __name__ == "__main__":
