@@ -81,7 +81,7 @@ def cli() -> None:
 @click.option("--run", "run_limit", metavar="TIME", help="A run that is unsolved by then is censored.")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs side by side; one per core by default.")
 @seed
-@click.option("--sampler", metavar="NAME", help="Who suggests trials: tpe, random, cmaes or gp.")
+@click.option("--sampler", metavar="NAME", help="Who suggests trials: capri, tpe, random, cmaes or gp.")
 @click.option("--ray", is_flag=False, flag_value="auto", metavar="[ADDRESS]", help="Run on a Ray cluster.")
 @click.option("--report", "--out", "folder", metavar="FOLDER", help="Where the report goes; STUDY-report by default.")
 @database

@@ -38,7 +38,7 @@ def run(study: Any, store: Any, workers: int | None = None, seed: int = 0, ray: 
     runs in flight end, finalists are measured. Twice, or SIGTERM: KeyboardInterrupt; all that ended is stored. `ray`: address of a cluster.
     """
     cpu_before = time.process_time()
-    sampler = Sampler(study.sampler, study.dimensions, seed)  # before anything is written: it may be unusable here
+    sampler = Sampler(study.sampler, study.dimensions, seed, functools.partial(trainers.network_size, study))  # before anything is written: it may be unusable here
     study_id = store.open_study(study)
     with store.lock(study_id), Interrupts() as interrupts:
         facts, build = machine.facts(), trainers.build(study)
@@ -257,7 +257,7 @@ class Search:
     def _tell(self, trial: Trial) -> None:
         value = self.race.value(trial.number)
         if value is not None:
-            self.sampler.tell(trial.number, trial.params, trial.parameters, value[1], trial.solves > 0)
+            self.sampler.tell(trial.number, trial.params, trial.parameters, value[1], trial.solves, self.race.evidence(trial.number)[0])
 
     def _ask(self) -> None:
         """Suggestions for those who wait; where runs are short, one for each worker."""

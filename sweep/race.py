@@ -394,6 +394,16 @@ class Race:
         rank = short / (1.0 + short) if math.isfinite(short) else 1.0
         return trial.parameters, worst_solved + WIDTH_UNSOLVED * (0.5 + rank)
 
+    def evidence(self, number: int) -> tuple[float, int]:
+        """(log seconds, solves) for a surrogate: of the restart ERT, or, without a solve, of the longest it went on.
+
+        A trial that diverged went on for as long as all its seeds could have, as if it had been seen never to solve."""
+        trial = self.trials[number]
+        if trial.solves:
+            return math.log(max(trial.ert, 1e-9)), trial.solves
+        longest = max((t for t in trial.times if math.isfinite(t)), default=self.run_seconds)
+        return math.log(max(self.max_seeds * self.run_seconds if trial.diverged else longest, 1e-9)), 0
+
     def _claim(self, trial: _Record) -> tuple[float, float]:
         """(shrunk restart ERT in seconds, the same made longer where its runs did not all solve): what a finalist
         goes by."""

@@ -285,7 +285,7 @@ def search(table: Table, sampler: str, seed: int, grid: Sequence[float], workers
     world, clock, size_of = World(table, seed), Clock(), sizes(table)
     asked = question(table)
     pool = SimulatedPool(world, clock, workers)
-    snapped = Snapped(make(sampler, table.dimensions, seed), world, pool, size_of)
+    snapped = Snapped(make(sampler, table.dimensions, seed, size_of), world, pool, size_of)
     world.nearest(table.params[0])  # trial 0, which the engine asks nobody for
     engine = Search(asked, _NoStore(), 0, 0, seed, snapped, None, workers, time.process_time(), clock, rules)
     engine.network_size = size_of

@@ -13,12 +13,14 @@ import importlib.util
 import math
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import space
+from .capri import Capri
 
 #: Random trials after the defaults, before a model has anything to learn from.
 STARTUP = 8
@@ -30,6 +32,8 @@ HISTORY = {"tpe": 200, "gp": 80}
 #: hyperparameters, noise 0.4 in log time) recommended trials 9 to 21% faster than the model alone and 43% faster than chance. One in
 #: twelve is random, as insurance: it finds what both overlook.
 CYCLE = ("model", "neighbour") * 5 + ("model", "random")
+#: One suggestion of CAPRI in so many is random.
+RANDOM_ONE_IN = 12
 #: Networks ten times as large must be this much faster, for samplers of a single objective.
 WORTH_OF_TEN_TIMES_THE_SIZE = 1.6
 #: Factor on the network size of trials without a solve, as models see it.
@@ -54,9 +58,9 @@ class _Told:
 
 
 class Sampler:
-    """Asks and tells. `dimensions` as of a Study; suggestions are complete params of the space."""
+    """Asks and tells. `dimensions` as of a Study, `size_of` the network size of params; suggestions are complete params of the space."""
 
-    def __init__(self, name: str, dimensions: dict[str, space.Dimension], seed: int):
+    def __init__(self, name: str, dimensions: dict[str, space.Dimension], seed: int, size_of: Callable[[dict], int]):
         if name == "gp" and importlib.util.find_spec("torch") is None:
             raise SamplerError("sampler 'gp' needs torch, which is not installed: pip install torch, or use 'tpe'")
         self.name, self.dimensions, self.seed = name, dimensions, seed
@@ -68,6 +72,7 @@ class Sampler:
         self._told: dict[int, _Told] = {}  # by trial number, in the order told
         self._fit_cost, self._ask_cost = 0.05, 0.02  # CPU seconds, as last measured
         self._cma: _Cma | None = None
+        self._capri = Capri(dimensions, size_of) if name == "capri" else None
         self._fit: _Fit | None = None
         self._parents: list[_Told] = []  # whose neighbours are suggested; empty: to be found again
         self._fitted: dict[int, _Told] = {}  # what the fit knows, or knew and was too much for it
@@ -88,10 +93,14 @@ class Sampler:
         if self._cma is not None:
             self._cma.moved(params, instead)
 
-    def tell(self, number: int, params: dict, parameters: int, log_seconds: float, solved: bool) -> None:
-        """What a trial is worth, as of now; telling again replaces it."""
-        self._told[number] = _Told(params, parameters, log_seconds, solved)
+    def tell(self, number: int, params: dict, parameters: int, log_seconds: float, solves: int, evidence: float | None = None) -> None:
+        """What a trial is worth, as of now; telling again replaces it.
+
+        log_seconds: Race.value, for samplers that take values; evidence: Race.evidence, a bound where `solves` is 0."""
+        self._told[number] = _Told(params, parameters, log_seconds, solves > 0)
         self._parents = []
+        if self._capri is not None:
+            self._capri.tell(number, params, parameters, log_seconds if evidence is None else evidence, solves)
         if self._cma is not None:
             self._cma.tell(params, self._told[number].single)
 
@@ -122,6 +131,8 @@ class Sampler:
             return "random"
         if not any(told.solved for told in self._told.values()) and len(self._told) < STARTUP:
             return "random"
+        if self.name == "capri":
+            return "random" if number % RANDOM_ONE_IN == 0 else "model"
         return "model" if self.name == "cmaes" else CYCLE[number % len(CYCLE)]
 
     def _new(self, params: dict | None, rng: np.random.Generator) -> dict | None:
@@ -150,6 +161,8 @@ class Sampler:
 
     def _model(self, count: int, number: int) -> list[dict]:
         """`count` suggestions of the model, once it knows what has been told."""
+        if self._capri is not None:
+            return self._of_capri(count, number)
         seed = int(np.random.SeedSequence([self.seed, number, 1]).generate_state(1)[0])
         if self.name == "cmaes":
             self._cma = self._cma or _Cma(self.searched, seed, list(self._told.values()))
@@ -166,6 +179,15 @@ class Sampler:
         asked = self._fit.ask(count, seed)
         self._fit_cost, self._ask_cost = added - begun, (time.thread_time() - added) / max(1, count)
         return [{name: params.get(name, getattr(d, "value", None)) for name, d in self.dimensions.items()} for params in asked]
+
+    def _of_capri(self, count: int, number: int) -> list[dict]:
+        """The best candidates that were not suggested before, one a draw."""
+        begun, asked = time.thread_time(), []
+        for i in range(count):
+            drawn = self._capri.ask(np.random.default_rng([self.seed, number, 1, i]))
+            asked.append(next((params for params in drawn if _key(params) not in self._seen), None))
+        self._fit_cost, self._ask_cost = 0.0, (time.thread_time() - begun) / count
+        return asked
 
     def _history(self) -> dict[int, _Told]:
         """What a model starts from: half of it the best, half of it the latest."""

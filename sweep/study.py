@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Study", "StudyError", "check_solve", "folder", "load", "names", "parse_duration"]
 
-SAMPLERS = ("tpe", "random", "cmaes", "gp")
+SAMPLERS = ("capri", "tpe", "random", "cmaes", "gp")
 POLICIES = ("sampled", "greedy")
 #: Most episodes that a solve may ask for.
 MOST_EPISODES = 100_000

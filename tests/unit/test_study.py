@@ -242,7 +242,7 @@ def test_any_number_of_seconds_is_a_duration(seconds):
 
 # -- mistakes ---------------------------------------------------------------------------------------------
 
-SAMPLERS = "Legal are tpe, random, cmaes, gp"
+SAMPLERS = "Legal are capri, tpe, random, cmaes, gp"
 KEYS = "Legal are env, space, sampler, [solve], [budget], [start], [net], [train], [environment]"
 MISTAKES = [
     # -- names
