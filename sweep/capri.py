@@ -27,10 +27,15 @@ MOST_TRIALS = 1200
 REFIT_TELLS, REFIT_SHARE = 4, 0.02
 #: How far a drawn function is from the mean one, in standard deviations of the posterior.
 HEAT = 0.2
+#: In this share of suggestions the whole space is looked at, in the others what is near the best: where little is known a drawn
+#: function is lowest in some far corner nearly always.
+ANYWHERE_SHARE = 0.1
 #: The fastest trials, so many, are parents of candidates, beside the front.
 PARENTS = 8
 #: In this share of suggestions the target is a smaller network than the fastest one's.
 SMALLER_SHARE = 0.2
+#: Log seconds that no function reaches.
+LAST = 1e6
 #: Least and greatest scale of a mutation, in the unit cube.
 SCALES = (0.02, 0.3)
 
@@ -58,6 +63,7 @@ class Capri:
         self._pool: list[dict] = []
         self._expanded = np.empty((0, 0))
         self._sizes = np.empty(0)
+        self._anywhere = np.empty(0, bool)  # candidates drawn from the whole space
         self._front: list[int] = []  # network sizes on it, ascending
 
     def tell(self, number: int, params: Mapping[str, Any], parameters: int, log_seconds: float, solves: int) -> None:
@@ -75,18 +81,22 @@ class Capri:
         if self._news >= max(REFIT_TELLS, REFIT_SHARE * len(self.known)) or not self._pool:
             self._refit(rng)
         drawn = self.surrogate.draw(self._expanded, rng, HEAT)
-        for index in np.argsort(drawn - self._aim(rng), kind="stable"):
+        for index in np.argsort(drawn + self._unwanted(rng), kind="stable"):
             if self._pool[index] is not None:
                 params, self._pool[index] = self._pool[index], None
                 yield params
 
-    def _aim(self, rng: np.random.Generator) -> np.ndarray:
-        """What each candidate's log seconds are held against: 0, or -inf where its network is larger than is wanted now."""
-        if not self._front or rng.random() >= SMALLER_SHARE:
-            return np.zeros(len(self._pool))
-        # No larger than one of the front's sizes but the largest, or smaller than the smallest.
-        target = [self._front[0] - 1, *self._front[:-1]][int(rng.integers(len(self._front)))]
-        return np.where(self._sizes <= target, 0.0, -math.inf)
+    def _unwanted(self, rng: np.random.Generator) -> np.ndarray:
+        """What is added to each candidate's log seconds so that those wanted now come first: of any size, or smaller than the front's
+        fastest; from the whole space, or neighbours."""
+        added = np.zeros(len(self._pool))
+        if self._front and rng.random() < SMALLER_SHARE:
+            # No larger than one of the front's sizes but the largest, or smaller than the smallest.
+            target = [self._front[0] - 1, *self._front[:-1]][int(rng.integers(len(self._front)))]
+            added[self._sizes > target] += 2 * LAST
+        if not self._anywhere.all():
+            added[self._anywhere != (rng.random() < ANYWHERE_SHARE)] += LAST
+        return added
 
     # -- the surrogate and its candidates ---------------------------------------------------------------
 
@@ -112,6 +122,7 @@ class Capri:
     def _candidates(self, rng: np.random.Generator) -> list[dict]:
         parents = self._parents()
         prior = POOL if not parents else round(PRIOR_SHARE * POOL)
+        self._anywhere = np.arange(POOL) < prior
         pool = [space.sample(self.dimensions, rng) for _ in range(prior)]
         low, high = np.log(SCALES)
         while len(pool) < POOL:

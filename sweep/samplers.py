@@ -24,6 +24,8 @@ from .capri import Capri
 
 #: Random trials after the defaults, before a model has anything to learn from.
 STARTUP = 8
+#: CAPRI's surrogate believes little while it knows little, so it may begin earlier.
+STARTUP_CAPRI = 4
 #: Share of the workers' CPU time that suggestions may cost.
 CPU_SHARE = 0.05
 #: Trials a model is fitted to: the best and the latest, half each.
@@ -65,6 +67,7 @@ class Sampler:
             raise SamplerError("sampler 'gp' needs torch, which is not installed: pip install torch, or use 'tpe'")
         self.name, self.dimensions, self.seed = name, dimensions, seed
         self.searched = space.searched(dimensions)
+        self.startup = STARTUP_CAPRI if name == "capri" else STARTUP
         self.cpu_seconds = 0.0  # all that suggestions have cost
         self.exhausted = False  # every setting of the space has been suggested
         self._suggested = 0
@@ -127,9 +130,9 @@ class Sampler:
         return suggestions
 
     def _kind(self, number: int) -> str:
-        if self.name == "random" or number <= STARTUP or not self.searched:
+        if self.name == "random" or number <= self.startup or not self.searched:
             return "random"
-        if not any(told.solved for told in self._told.values()) and len(self._told) < STARTUP:
+        if not any(told.solved for told in self._told.values()) and len(self._told) < self.startup:
             return "random"
         if self.name == "capri":
             return "random" if number % RANDOM_ONE_IN == 0 else "model"

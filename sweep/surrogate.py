@@ -73,9 +73,13 @@ class Surrogate:
         x, bound = self.features.expand(linear), solves == 0
         # Half of a trial's noise is the model's misfit, which no number of runs takes away.
         precision = 2.0 / (1.0 + 1.0 / np.maximum(solves, 1.0))
+        before = self.centre
         self.centre = float(np.median(log_seconds[~bound])) if (~bound).any() else float(log_seconds.max())
         targets = log_seconds - self.centre
         y = targets.copy()
+        if self.mean.any():  # where the last fit ended: filling in converges slowly
+            self.mean[0] += before - self.centre
+            y[bound] = beyond(x[bound] @ self.mean, np.sqrt(self.noise / precision[bound]), targets[bound])[0]
         for _ in range(ROUNDS):
             weighed = x * (precision / self.noise)[:, None]
             hessian = x.T @ weighed

@@ -64,7 +64,7 @@ def test_random_suggestions_depend_on_their_number_alone():
 @pytest.mark.parametrize("name", ["capri", "tpe"])
 def test_the_first_suggestions_of_a_model_repeat_whatever_it_is_told(name):
     quiet, told = (Sampler(name, dimensions(), 3, network_size) for _ in range(2))
-    assert play(told, STARTUP, batch=4) == [p for p, _ in quiet.ask(STARTUP)]
+    assert play(told, told.startup, batch=4) == [p for p, _ in quiet.ask(told.startup)]
 
 
 def test_illegal_combinations_are_moved_to_legal_ones():
