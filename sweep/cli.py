@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import click
 
@@ -26,6 +27,8 @@ USER_ERRORS = {
     "sweep.pages": "PageError",
     "sweep.export": "ExportError",
     "sweep.bench": "BenchError",
+    "sweep.opponents": "MethodError",
+    "sweep.tables": "TableError",
     "trainer_native.config": "ConfigError",
     "trainer_native.environments": "HeaderError",
 }
@@ -286,6 +289,24 @@ def bench_envs(as_json, **options) -> None:
     from sweep import bench_envs, commands
 
     out(commands.bench_envs(**options), as_json, bench_envs.text)
+
+
+@bench.command("search")
+@click.argument("tables", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--method", "methods", multiple=True, metavar="NAME", help="capri, tpe, random, cmaes, gp: `sweep run` with this sampler, "
+              "or without a rule as in capri:no-caps, capri:one-seed; plain-tpe and so on: Optuna alone; asha, hyperband. May be repeated.")
+@click.option("--replays", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="Seeds of each search.")
+@click.option("--workers", type=click.IntRange(1), default=2, show_default=True, metavar="N", help="Simulated workers.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Replays at a time on this machine.")
+@as_json
+def bench_search(as_json, **options) -> None:
+    """Replay searches on TABLES of recorded runs in simulated time: how good what they recommend truly is, by time spent.
+
+    scripts/record_table.py records a table.
+    """
+    from sweep import bench_search, commands
+
+    out(commands.bench_search(**options), as_json, bench_search.text)
 
 
 def out(value, as_json: bool, text) -> None:

@@ -349,3 +349,11 @@ def bench_envs(names: tuple[str, ...], seconds: float, repeats: int, python: str
 
     with terminal.progress() as progress:
         return bench_envs.measure(names, seconds, repeats, python, progress)
+
+
+def bench_search(tables: tuple[Path, ...], methods: tuple[str, ...], replays: int, workers: int, jobs: int) -> dict:
+    """Searches replayed on recorded runs; progress to stderr."""
+    from sweep import bench_search
+
+    with terminal.progress() as progress:
+        return bench_search.measure(tables, methods or bench_search.DEFAULT, replays, workers, jobs, progress)

@@ -55,6 +55,10 @@ class World:
         self._free[row] = False
         return row
 
+    def exhausted(self) -> bool:
+        """Whether every setting has been had."""
+        return not self._free.any()
+
     def row(self, params: dict[str, Any]) -> int:
         """Where these params stand in the table; KeyError where they do not."""
         return self._rows[_key(params)]
@@ -206,6 +210,8 @@ class Snapped:
         return getattr(self.inner, name)
 
     def ask(self, count: int, cpu_seconds_left: float = math.inf) -> list[tuple[dict, str]]:
+        if self.world.exhausted():
+            return []
         begun = time.thread_time()
         suggestions = self.inner.ask(count, cpu_seconds_left)
         self.pool.charge(time.thread_time() - begun)
