@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sweep import formats, machine, opponents, replay, tables, terminal
-from sweep.tables import Table
+from sweep.tables import Table, TableError
 
 #: Moments at which a search is asked, as shares of the table's random-search time: 24 a factor of ten.
 SHARES = tuple(np.geomspace(0.001, 1.0, 73).tolist())
@@ -40,8 +40,12 @@ def measure(paths: Sequence[Path], methods: Sequence[str], replays: int = 30, wo
     for name in methods:
         opponents.method(name)
     loaded = [tables.load(path) for path in paths]
+    for path, table in zip(paths, loaded, strict=True):
+        if not any(math.isfinite(table.true_ert(row)) for row in range(len(table.params))):
+            raise TableError(f"{path}: none of its {len(table.params)} settings solved, so there is nothing to find; record more rows")
     todo = [(path, name, seed, workers) for path in paths for seed in range(replays) for name in methods]
     curves: dict[tuple, list] = {}
+    # One thread a replay: what a suggestion cost here is charged in simulated time.
     os.environ.update({name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")})
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
         for done, (path, name, _, curve) in enumerate(pool.imap_unordered(_replay, todo), 1):

@@ -1,9 +1,9 @@
 """CAPRI: censored, adaptively capped Pareto racing. Who to try next, for the time to solve at every network size.
 
 Network size is known exactly and never modelled; the time is a surrogate's, for which a run that was stopped is a bound. Each suggestion
-draws one function that the surrogate holds possible (Thompson 1933, doi 10.2307/2332286) and one target on the front, and takes the
-candidate that this function holds furthest below the front there. Candidates are neighbours of the front and of the fastest, and a share
-drawn from the whole space. The caps are the race's; what they cost is why a bound must not be taken for a value.
+draws one function that the surrogate holds possible (Thompson 1933, doi 10.2307/2332286) and, now and then, a size of the front, and takes
+the candidate no larger than that which this function holds fastest. Candidates are neighbours of the front and of the fastest, and a share
+drawn from the whole space. The caps are the race's; that most runs meet them is why a bound must not be taken for a value.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MOST_TRIALS = 1200
 REFIT_TELLS, REFIT_SHARE = 4, 0.02
 #: How far a drawn function is from the mean one, in standard deviations of the posterior.
 HEAT = 0.2
-#: In this share of suggestions the whole space is looked at, in the others what is near the best: where little is known a drawn
-#: function is lowest in some far corner nearly always.
+#: In this share of suggestions the whole space is looked at, in the others what is near the best: while little is
+#: known, a drawn function is often lowest in some far corner.
 ANYWHERE_SHARE = 0.1
 #: The fastest trials, so many, are parents of candidates, beside the front.
 PARENTS = 8
@@ -60,7 +60,7 @@ class Capri:
         self.known: dict[int, Known] = {}  # by trial number, in the order told
         self._linear: dict[int, np.ndarray] = {}
         self._news = math.inf  # tells since the last fit
-        self._pool: list[dict] = []
+        self._pool: list[dict | None] = []  # None: handed out
         self._expanded = np.empty((0, 0))
         self._sizes = np.empty(0)
         self._anywhere = np.empty(0, bool)  # candidates drawn from the whole space
@@ -78,7 +78,8 @@ class Capri:
 
     def ask(self, rng: np.random.Generator) -> Iterator[dict]:
         """params, the most promising first, while candidates last; each is handed out once."""
-        if self._news >= max(REFIT_TELLS, REFIT_SHARE * len(self.known)) or not self._pool:
+        # Many workers may use all candidates up before there is news.
+        if self._news >= max(REFIT_TELLS, REFIT_SHARE * len(self.known)) or all(params is None for params in self._pool):
             self._refit(rng)
         drawn = self.surrogate.draw(self._expanded, rng, HEAT)
         for index in np.argsort(drawn + self._unwanted(rng), kind="stable"):

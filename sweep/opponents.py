@@ -11,13 +11,13 @@ import functools
 import importlib.util
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sweep import replay, space, statistics
 from sweep.race import Rules
 from sweep.replay import Clock, Found, SimulatedPool, Trace, World
+from sweep.samplers import optuna_quietly
 from sweep.study import SAMPLERS
 from sweep.tables import Table
 
@@ -92,16 +92,12 @@ class _Loop:
     """Optuna's ask and tell on a table."""
 
     def __init__(self, name: str, table: Table, seed: int):
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        self.optuna, self.table, self.size_of = optuna, table, replay.sizes(table)
+        self.optuna = optuna = optuna_quietly()
+        self.table, self.size_of = table, replay.sizes(table)
         sampler, pruner = PLAIN[name]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            make = getattr(optuna.samplers, sampler)
-            sampler = make(seed=seed, warn_independent_sampling=False) if sampler == "CmaEsSampler" else make(seed=seed)
+        make = getattr(optuna.samplers, sampler)
+        # Words are drawn by themselves in CMA-ES, which it would say of every trial.
+        sampler = make(seed=seed, warn_independent_sampling=False) if sampler == "CmaEsSampler" else make(seed=seed)
         self.pruned = pruner is not None
         self.study = optuna.create_study(sampler=sampler, pruner=getattr(optuna.pruners, pruner)() if pruner else optuna.pruners.NopPruner())
         self.searched = space.searched(table.dimensions)

@@ -1,6 +1,6 @@
-"""Who suggests the next trial: Optuna's samplers in memory, and cheap neighbours of the front where a fit would be dear.
+"""Who suggests the next trial: CAPRI, or Optuna's samplers in memory with cheap neighbours of the front where a fit would be dear.
 
-A suggestion is a function of (space, sampler, --seed, its number, what has been told when it is made). The first STARTUP suggestions and
+A suggestion is a function of (space, sampler, --seed, its number, what has been told when it is made). The first few (STARTUP) suggestions and
 all of "random" depend on the number alone, so they repeat exactly; later ones repeat where runs end in the same order with the same times,
 which with several workers is up to the machine.
 """
@@ -210,7 +210,7 @@ class _Fit:
     """TPE or a Gaussian process over the two objectives, network size and seconds, both in logarithm."""
 
     def __init__(self, name: str, searched: dict[str, space.Dimension]):
-        self.optuna, self.name, self.searched = _optuna(), name, searched
+        self.optuna, self.name, self.searched = optuna_quietly(), name, searched
         self.distributions = {name: _distribution(self.optuna, d) for name, d in searched.items()}
         self.study = self.optuna.create_study(directions=["minimize", "minimize"])
         self.open: dict[tuple, Any] = {}  # suggested, not yet told: they count as bad, so that the next ones go elsewhere
@@ -251,7 +251,7 @@ class _Cma:
     """CMA-ES in the unit cube, choices by their index; it knows one objective, and generations that a fit to history would lose."""
 
     def __init__(self, searched: dict[str, space.Dimension], seed: int, told: list[_Told]):
-        optuna = _optuna()
+        optuna = optuna_quietly()
         self.searched = searched
         self.distributions = {name: optuna.distributions.FloatDistribution(0, 1) for name in searched}
         units = [{name: d.to_unit(t.params[name]) for name, d in searched.items()} for t in told]
@@ -292,7 +292,8 @@ class _Cma:
         return tuple(round(d.to_unit(d.from_unit(unit[name])), 9) for name, d in self.searched.items())
 
 
-def _optuna():
+def optuna_quietly() -> Any:
+    """Optuna, imported where it is used, without its log and its warnings about what is experimental."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -3,7 +3,7 @@
 A trial without a solve is a bound, not a value: its time lies beyond what it was given (a Tobit model, Tobin 1958, doi 10.2307/1907382;
 the mean beyond a bound is filled in again and again, as Schmee and Hahn 1979, doi 10.1080/00401706.1979.10489811, do). How much the data
 speak for slopes, curvatures and interactions is found by evidence (MacKay 1992, doi 10.1162/neco.1992.4.3.415), so that with few trials
-little is believed. A quadratic ranks recorded settings as well as forests and Gaussian processes do, at a hundredth of their cost.
+little is believed.
 """
 
 from __future__ import annotations

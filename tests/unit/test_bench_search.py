@@ -148,3 +148,9 @@ def test_a_file_that_is_no_table_is_one_line(tmp_path):
     (tmp_path / "no.npz").write_bytes(b"no")
     with pytest.raises(tables.TableError, match="is not a table of recorded runs"):
         bench_search.measure([tmp_path / "no.npz"], ["random"], 1)
+
+
+def test_a_table_without_a_solve_has_nothing_to_find(tmp_path):
+    tables.save(tmp_path / "none.npz", made(rows=3, solves=lambda p, rng: False))
+    with pytest.raises(tables.TableError, match="none of its 3 settings solved"):
+        bench_search.measure([tmp_path / "none.npz"], ["random"], 1)

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -169,10 +168,16 @@ def test_a_fit_takes_the_best_and_the_latest(monkeypatch):
     assert min(range(80), key=lambda n: searcher.known[n].log_seconds) in chosen
 
 
-@pytest.mark.parametrize("trials", [10_000])
-def test_what_a_suggestion_costs_at_ten_thousand_trials(trials):
-    """Printed, not judged by the clock: fits and candidates per ask are counted."""
-    searcher, fits = told(trials), []
+def test_candidates_used_up_are_made_anew():
+    searcher = told(20)
+    asked = [next(searcher.ask(np.random.default_rng(i)), None) for i in range(capri.POOL + 10)]
+    assert None not in asked
+
+
+def test_what_a_suggestion_costs_at_ten_thousand_trials():
+    """Printed, not judged by the clock: fits and the trials they take are counted."""
+    trials, fits = 10_000, []
+    searcher = told(trials)
     fit = searcher.surrogate.fit
     searcher.surrogate.fit = lambda *a: (fits.append(len(a[0])), fit(*a))
     rng, begun = np.random.default_rng(0), time.thread_time()

@@ -270,6 +270,16 @@ def test_values_rank_solved_below_unsolved_below_diverged():
     assert state.value(6)[1] >= values[-1] and state.value(2)[0] == 100
 
 
+def test_evidence_is_a_time_where_it_solved_and_else_a_bound():
+    state = Race(60.0, max_seeds=8)
+    trial(state, 1, 1000, [solved(0, 4.0), solved(1, 4.0), cut(2, 9.0)])
+    trial(state, 2, 1000, [cut(0, 3.0), cut(1, 7.0)])
+    trial(state, 3, 1000, [cut(0, 3.0), RunView(1, "diverged", 1.0)])
+    assert state.evidence(1) == (math.log(state.trials[1].ert), 2)
+    assert state.evidence(2) == (math.log(7.0), 0)
+    assert state.evidence(3) == (math.log(8 * 60.0), 0)
+
+
 def test_values_of_negative_targets_and_few_curves():
     state = Race(16.0, target_return=-200.0)
     trial(state, 1, 100, [cut(0, 1.0, -300.0)])
