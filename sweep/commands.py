@@ -7,7 +7,6 @@ import shutil
 import sys
 import tempfile
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def _announce_change(question: Any, store: Any, folder: Path | None) -> None:
 def ended(value: dict) -> str:
     """The last words of `sweep run`: what was found, where it is, how to go on."""
     name = value["study"]
-    lines = [_counted(value), "", terminal.front(value), ""]
+    lines = [_counted(value), *_front(value), ""]
     if value["report"]:
         lines.append(f"report     {value['report']}")
     if value["recommended"] is not None:
@@ -170,33 +169,20 @@ def show(database: str, name: str, within: float) -> dict:
 
 
 def _overview(data: dict, within: float) -> dict:
-    from sweep import results
+    from sweep import results, unsolved
 
     counts = data["counts"]
     kept = ("trials", "runs", "training_seconds", "platform_seconds")
     return {**results.best(data, within=within), "study": data["study"].get("label", data["study"]["name"]),
             "question": data["study"]["question"],
             "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
-            "best_mean": _best_mean(data), "cut_off": _cut_off(data), "crashes": _crashes(data)}
-
-
-def _best_mean(data: dict) -> float | None:
-    """The best mean return of training episodes that any run reached, or mean metric where that is solved on."""
-    best = formats.goal(data["study"]["definition"]).best
-    returns = [run.get(best) for trial in data["trials"] for run in (*trial["runs"], *trial["verification"])]
-    return max((value for value in returns if value is not None), default=None)
+            "best_mean": unsolved.best_mean(data), "cut_off": _cut_off(data), "crashes": unsolved.crashes(data),
+            "unsolved": unsolved.facts(data)}
 
 
 def _cut_off(data: dict) -> int:
     """Runs that the end of the last search cut off."""
     return ((data["machines"][-1:] or [{}])[0].get("totals") or {}).get("cut_off", 0)
-
-
-def _crashes(data: dict) -> list[dict]:
-    """Why runs crashed, the commonest reason first."""
-    reasons = Counter(run["reason"] for trial in data["trials"] for run in (*trial["runs"], *trial["verification"])
-                      if run["status"] == "crashed")
-    return [{"reason": reason, "runs": n} for reason, n in reasons.most_common()]
 
 
 def overview(value: dict) -> str:
@@ -205,7 +191,12 @@ def overview(value: dict) -> str:
     head = textwrap.fill(f"{value['study']}: {value['question']}" if value["question"] else value["study"], 80)
     rule = textwrap.fill(f"{value['env']} is solved by a {goal.what} of {formats.param(goal.target)} over "
                          f"{solve['episodes']} fresh episodes, policy {solve['policy']}", 80)
-    return "\n".join([head, rule, _counted(value), "", terminal.front(value)])
+    return "\n".join([head, rule, _counted(value), *_front(value)])
+
+
+def _front(value: dict) -> list[str]:
+    """The front below a line left free; nothing where it is said already why there is none."""
+    return ["", terminal.front(value)] if value["front"] or not _unsolved(value) else []
 
 
 def _counted(value: dict) -> str:
@@ -219,27 +210,24 @@ def _counted(value: dict) -> str:
 
 def _unsolved(value: dict) -> str:
     """Why a study without a solve has none, as far as its runs say; nothing where one solved."""
-    runs = value["counts"]["runs"]
-    total = sum(runs.values())
-    if runs["solved"] or total and runs["crashed"] == total:  # why they crashed is said already
+    from sweep import unsolved
+
+    found, cut = value["unsolved"], value["cut_off"]
+    if found is None:
         return ""
-    if not total:
-        cut = value["cut_off"]
-        were = "runs were" if cut != 1 else "run was"
-        return f"{cut} {were} cut off by the end of the search; give it more --budget\n" if cut else ""
-    if runs["diverged"] == total:
-        return f"None of {total} runs solved; all diverged: look at the environment's rewards and observations\n"
-    reached, goal = value["best_mean"], formats.goal(value["definition"])
-    best = formats.ABSENT if reached is None else f"{reached:,.4g}"
-    return f"None of {total} runs solved; best {goal.what} {best}, asked {goal.target:,.10g}\n"
+    if any(found["runs"].values()):
+        return textwrap.fill(unsolved.sentence(found), 80) + "\n"
+    were = "runs were" if cut != 1 else "run was"
+    return f"{cut} {were} cut off by the end of the search; give it more --budget\n" if cut else ""
 
 
 def best(database: str, name: str, max_parameters: int | None, within: float) -> dict:
     """The front and the recommended trial, among networks of at most `max_parameters`."""
-    from sweep import results
+    from sweep import results, unsolved
 
     data = _collect(database, name)
-    found = {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"]}
+    found = {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"],
+             "unsolved": unsolved.facts(data)}
     if max_parameters is None or found["front"]:
         return found
     solved = [t["parameters"] for t in data["trials"]
@@ -249,13 +237,15 @@ def best(database: str, name: str, max_parameters: int | None, within: float) ->
 
 def recommendation(value: dict) -> str:
     """The recommended trial with its params, below the front."""
+    from sweep import unsolved
+
     found = _recommended(value)
     most, least = value.get("max_parameters"), value.get("smallest_solved")
     if most is not None and least is not None and most < least:
         return (f"No trial of at most {formats.whole(most)} parameters has solved; "
                 f"the smallest that did has {formats.whole(least)}.")
     if found is None and not value["front"]:
-        return "No trial has solved yet."
+        return textwrap.fill(unsolved.sentence(value["unsolved"]), 80) or "No trial has solved yet."
     if found is None:
         return terminal.front(value) + "\nNothing is recommended: no trial of the front is verified."
     params = terminal.table(["param", "value"], [(key, formats.param(v)) for key, v in found["params"].items()])

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from . import figures, formats
+from . import figures, formats, unsolved
 from .figures import state, summary, time_of
 
 #: Most trials that get a row and their params; the rest is in the database.
@@ -159,12 +159,8 @@ def why_not(data: dict, measured: list[dict]) -> list[str]:
     runs = _run_counts(data)
     if not trials or not runs["runs"]:
         return ["No run has ended yet."]
-    if not runs["solved"]:
-        of = formats.goal((data.get("study") or {}).get("definition"))
-        returns = [formats.finite(r.get(of.best)) for t in trials for r in t.get("runs") or []]
-        best = max((r for r in returns if r is not None), default=None)
-        seen = "" if best is None else f" The best {of.what} in training was {formats.number(best)}."
-        return [f"None of {formats.whole(runs['runs'])} runs has solved.{seen}"]
+    if line := unsolved.sentence(unsolved.facts(data)):
+        return [line.replace("`", "") + "."]
     if not measured:
         claims = [t for t in trials if time_of(t.get("search"))]
         claim = row(min(claims, key=lambda t: time_of(t["search"])), claim=True) if claims else None
