@@ -29,6 +29,7 @@ USER_ERRORS = {
     "sweep.bench": "BenchError",
     "sweep.opponents": "MethodError",
     "sweep.tables": "TableError",
+    "sweep.thresholds": "ThresholdError",
     "trainer_native.config": "ConfigError",
     "trainer_native.environments": "HeaderError",
 }
@@ -131,13 +132,15 @@ def show(study, within, database, as_json) -> None:
 @click.argument("study")
 @click.option("--max-parameters", type=click.IntRange(1), metavar="N", help="Only networks with at most N parameters.")
 @within
+@click.option("--at", type=Real(-1e300, 1e300), metavar="RETURN", help="Had the study asked for this mean return (or metric), "
+              "lower than its own: by where learning curves first reach it.")
 @database
 @as_json
-def best(study, max_parameters, within, database, as_json) -> None:
+def best(study, max_parameters, within, at, database, as_json) -> None:
     """Show the recommended trial of STUDY and its front."""
     from sweep import commands
 
-    out(commands.best(database, study, max_parameters, within), as_json, commands.recommendation)
+    out(commands.best(database, study, max_parameters, within, at), as_json, commands.recommendation)
 
 
 @cli.command()

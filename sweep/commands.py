@@ -221,13 +221,17 @@ def _unsolved(value: dict) -> str:
     return f"{cut} {were} cut off by the end of the search; give it more --budget\n" if cut else ""
 
 
-def best(database: str, name: str, max_parameters: int | None, within: float) -> dict:
-    """The front and the recommended trial, among networks of at most `max_parameters`."""
-    from sweep import results, unsolved
+def best(database: str, name: str, max_parameters: int | None, within: float, at: float | None = None) -> dict:
+    """The front and the recommended trial, among networks of at most `max_parameters`; had the study asked for `at`, where given."""
+    from sweep import results, thresholds, unsolved
 
-    data = _collect(database, name)
+    data, reached = _collect(database, name), None
+    if at is not None:
+        with _open(database) as store:
+            data, reached = thresholds.at(data, store.curves(data["study"]["id"]), at)
+        reached |= thresholds.answers(data, max_parameters, within)
     found = {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"],
-             "unsolved": unsolved.facts(data)}
+             "unsolved": unsolved.facts(data), **({"at": {**reached, "within": within}} if reached else {})}
     if max_parameters is None or found["front"]:
         return found
     solved = [t["parameters"] for t in data["trials"]
@@ -237,21 +241,29 @@ def best(database: str, name: str, max_parameters: int | None, within: float) ->
 
 def recommendation(value: dict) -> str:
     """The recommended trial with its params, below the front."""
-    from sweep import unsolved
+    from sweep import thresholds, unsolved
 
-    found = _recommended(value)
+    found, reached = _recommended(value), value.get("at")
     most, least = value.get("max_parameters"), value.get("smallest_solved")
     if most is not None and least is not None and most < least:
-        return (f"No trial of at most {formats.whole(most)} parameters has solved; "
+        return (f"No trial of at most {formats.whole(most)} parameters has {'reached that' if reached else 'solved'}; "
                 f"the smallest that did has {formats.whole(least)}.")
     if found is None and not value["front"]:
+        if reached and reached["threshold"] != reached["target"]:
+            best = value["unsolved"]["reached"] if value["unsolved"] else None
+            came = "no run ended enough episodes to judge" if best is None else f"the best reached {best:,.4g}"
+            return f"No run reached a {reached['what']} of {reached['threshold']:,.10g}; {came}."
         return textwrap.fill(unsolved.sentence(value["unsolved"]), 80) or "No trial has solved yet."
+    shown = terminal.front(value)
+    if reached:
+        told = thresholds.sentences(reached, {basis: reached[basis] for basis in ("verified", "search")}, reached["within"])
+        shown = "\n".join([shown, "", *(textwrap.fill(line, 80) for line in told)])
     if found is None:
-        return terminal.front(value) + "\nNothing is recommended: no trial of the front is verified."
+        return shown + "\nNothing is recommended: no trial of the front is verified."
     params = terminal.table(["param", "value"], [(key, formats.param(v)) for key, v in found["params"].items()])
     name = value["study"]
     size = formats.whole(found["parameters"])
-    return (f"{terminal.front(value)}\n\ntrial {found['trial']}, {size} parameters\n{params}\n\n"
+    return (f"{shown}\n\ntrial {found['trial']}, {size} parameters\n{params}\n\n"
             f"train it   sweep train {name} --trial {found['trial']}\n"
             f"export it  sweep export {name} --trial {found['trial']}")
 
