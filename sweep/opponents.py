@@ -1,20 +1,20 @@
 """Searches to replay on a table, by name: `sweep run` with a sampler, the same without one of its rules, and what people use instead.
 
-The others are Optuna's samplers and pruners with their documented defaults, in the loop that its tutorial has: one run a trial, its value
-the log seconds to solve, and where it did not solve the log of twice the run budget (PAR2, as in the algorithm-configuration literature).
-All begin with the trainer's defaults, as `sweep run` does, and answer with the fastest trial they have seen.
+Those are Optuna's samplers and pruners with their documented defaults, in the loop that its tutorial has: one run a trial, its value
+the log seconds to solve, and where it did not solve the log of twice the run budget (PAR2, as in the algorithm-configuration literature);
+and the rules of opponent_*.py. All begin with the trainer's defaults, as `sweep run` does, and answer with the fastest trial they have seen.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
 import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sweep import replay, space, statistics
+from sweep import opponent_protein, replay, space
 from sweep.race import Rules
 from sweep.replay import Clock, Found, SimulatedPool, Trace, World
 from sweep.samplers import optuna_quietly
@@ -32,8 +32,14 @@ PLAIN = {
 }
 #: Suffix of a sampler of `sweep run` -> the rules it keeps.
 WITHOUT = {"no-caps": Rules(cap=False), "one-seed": Rules(grow=False)}
+#: Other rules -> the loop that keeps them.
+RULES = {"protein": opponent_protein.Protein}
 #: Methods without a suffix.
-METHODS = (*SAMPLERS, *PLAIN)
+METHODS = (*SAMPLERS, *PLAIN, *RULES)
+#: Methods whose suggestions are dear are asked for SLOW_TRIALS; from then on they answer with what they have.
+SLOW, SLOW_TRIALS = ("gp", "plain-gp", "protein"), 200
+#: Method -> (module, packages) without which it cannot be replayed.
+NEEDS = {"gp": ("torch", "torch"), "plain-gp": ("torch", "torch"), "protein": ("scipy", "scipy")}
 #: Pruners decide when a run has had run_seconds ÷ 64, ÷ 16, ÷ 4.
 RUNGS = (64, 16, 4)
 
@@ -50,15 +56,23 @@ def method(name: str) -> Search:
     if name not in METHODS and not (sampler in SAMPLERS and without in WITHOUT):
         raise MethodError(f"{name!r} is no search; legal are {', '.join(METHODS)}, and a sampler of `sweep run` with "
                           + " or ".join(f":{suffix}" for suffix in WITHOUT))  # fmt: skip
-    if name in ("gp", "plain-gp") and importlib.util.find_spec("torch") is None:
-        raise MethodError(f"{name!r} needs torch, which is not installed: pip install torch, or leave it out")
+    if sampler in NEEDS:
+        module, packages = NEEDS[sampler]
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise MethodError(f"{name!r} needs {module}, which is not here ({error}): pip install {packages}, or leave it out") from None
+    most = SLOW_TRIALS if sampler in SLOW else None
     if name in PLAIN:
-        return functools.partial(_plain, name)
-    return lambda table, seed, grid, workers: replay.search(table, sampler, seed, grid, workers, rules=WITHOUT.get(without))
+        return functools.partial(_drive, functools.partial(_Loop, name), most)
+    if name in RULES:
+        return functools.partial(_drive, RULES[name], most)
+    return lambda table, seed, grid, workers: replay.search(table, sampler, seed, grid, workers, rules=WITHOUT.get(without), most=most)
 
 
-def _plain(name: str, table: Table, seed: int, grid: Sequence[float], workers: int) -> list[Found]:
-    world, clock, loop = World(table, seed), Clock(), _Loop(name, table, seed)
+def _drive(make: Callable[[Table, int], Any], most: int | None, table: Table, seed: int, grid: Sequence[float], workers: int) -> list[Found]:
+    """A loop that asks for trials, is told of runs and says which go on, on workers that are never idle."""
+    world, clock, loop = World(table, seed, most), Clock(), make(table, seed)
     trace = Trace(grid, lambda: loop.answer(table))
     pool = SimulatedPool(world, clock, workers, trace.at)
     flying: dict[int, _Trial] = {}
@@ -150,8 +164,4 @@ class _Loop:
         self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions, value=value))
 
     def answer(self, table: Table) -> Found:
-        if not self.values:
-            return Found(None)
-        rows = list(self.values)
-        points = [(table.parameters[row], self.values[row]) for row in rows]
-        return Found(min(self.values, key=self.values.__getitem__), [rows[i] for i in statistics.front(points)])
+        return replay.fastest(table, self.values)

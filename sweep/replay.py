@@ -31,10 +31,11 @@ SIZE_WEIGHT = 1.0
 
 
 class World:
-    """The table as one replay meets it: which settings have been had, and in which order their seeds come."""
+    """The table as one replay meets it: which settings have been had, `most` of them in all, and in which order their seeds come."""
 
-    def __init__(self, table: Table, seed: int):
+    def __init__(self, table: Table, seed: int, most: int | None = None):
         self.table, self.seed = table, seed
+        self._left = len(table.params) if most is None else min(most, len(table.params))
         self._units = np.array([space.to_unit(table.dimensions, params) for params in table.params])
         self._unordered = np.array([not getattr(d, "ordered", True) for d in space.searched(table.dimensions).values()], bool)
         self._log_sizes = np.log2(np.array(table.parameters, float))
@@ -42,10 +43,10 @@ class World:
         self._rows = {_key(params): row for row, params in enumerate(table.params)}
 
     def nearest(self, params: dict[str, Any], parameters: int | None = None) -> int | None:
-        """The setting of the table closest to `params` that was not had yet, which it now is; None where all were."""
-        free = np.flatnonzero(self._free)
-        if not len(free):
+        """The setting of the table closest to `params` that was not had yet, which it now is; None where `most` were."""
+        if self.exhausted():
             return None
+        free = np.flatnonzero(self._free)
         apart = self._units[free] - space.to_unit(self.table.dimensions, params)
         apart[:, self._unordered] = apart[:, self._unordered] != 0
         distance = (apart**2).sum(axis=1)
@@ -53,11 +54,12 @@ class World:
             distance += SIZE_WEIGHT * (self._log_sizes[free] - math.log2(parameters)) ** 2
         row = int(free[np.argmin(distance)])
         self._free[row] = False
+        self._left -= 1
         return row
 
     def exhausted(self) -> bool:
-        """Whether every setting has been had."""
-        return not self._free.any()
+        """Whether every setting has been had, or `most` of them."""
+        return self._left == 0
 
     def row(self, params: dict[str, Any]) -> int:
         """Where these params stand in the table; KeyError where they do not."""
@@ -250,6 +252,15 @@ class Found:
     front: list[int] = field(default_factory=list)  # of network size against time, as it believes
 
 
+def fastest(table: Table, values: dict[int, float]) -> Found:
+    """What a search answers that takes `values`, by row the seconds to solve, for the truth."""
+    if not values:
+        return Found(None)
+    rows = list(values)
+    points = [(table.parameters[row], values[row]) for row in rows]
+    return Found(min(values, key=values.__getitem__), [rows[i] for i in statistics.front(points)])
+
+
 class Trace:
     """Notes what a search would answer at the moments of a grid, each as soon as it has passed."""
 
@@ -286,9 +297,11 @@ def sizes(table: Table) -> Callable[[dict], int]:
 
 
 def search(table: Table, sampler: str, seed: int, grid: Sequence[float], workers: int = 2,
-           make: Callable[..., Any] = Sampler, rules: Rules | None = None) -> list[Found]:
-    """`sweep run` on the table, with this sampler: what it would answer at each moment of `grid` (ascending simulated seconds)."""
-    world, clock, size_of = World(table, seed), Clock(), sizes(table)
+           make: Callable[..., Any] = Sampler, rules: Rules | None = None, most: int | None = None) -> list[Found]:
+    """`sweep run` on the table, with this sampler: what it would answer at each moment of `grid` (ascending simulated seconds).
+
+    After `most` trials it asks for no more."""
+    world, clock, size_of = World(table, seed, most), Clock(), sizes(table)
     asked = question(table)
     pool = SimulatedPool(world, clock, workers)
     snapped = Snapped(make(sampler, table.dimensions, seed, size_of), world, pool, size_of)
