@@ -30,6 +30,7 @@ USER_ERRORS = {
     "sweep.opponents": "MethodError",
     "sweep.tables": "TableError",
     "sweep.thresholds": "ThresholdError",
+    "sweep.warmstart": "WarmStartError",
     "trainer_native.config": "ConfigError",
     "trainer_native.environments": "HeaderError",
 }
@@ -86,6 +87,7 @@ def cli() -> None:
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs side by side; one per core by default.")
 @seed
 @click.option("--sampler", metavar="NAME", help="Who suggests trials: capri, tpe, random, cmaes or gp.")
+@click.option("--from", "older", metavar="STUDY", help="Begin with the front and the fastest trials of this one, of the same database.")
 @click.option("--ray", is_flag=False, flag_value="auto", metavar="[ADDRESS]", help="Run on a Ray cluster.")
 @click.option("--report", "--out", "folder", metavar="FOLDER", help="Where the report goes; STUDY-report by default.")
 @database

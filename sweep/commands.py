@@ -44,7 +44,7 @@ def _report_folder(label: str) -> Path:
 
 
 def run(name: str, database: str, budget: str | None, verify: str | None, run_limit: str | None, workers: int | None,
-        seed: int, sampler: str | None, ray: str | None, folder: str | None) -> dict:
+        seed: int, sampler: str | None, ray: str | None, folder: str | None, older: str | None = None) -> dict:
     """Search, measure finalists, report: the study's front with its counts and the report's page."""
     from sweep import engine, library, pages, results, study
 
@@ -53,11 +53,12 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
     pages.check(target, question.name)  # before the hours of the study, not after
     _check_writable(target)
     library.say_whose(question.env)
+    first = _first(question, database, older) if older else []
     view = terminal.View()
     with _open(database, create=True) as store:
         _announce_change(question, store, None if folder else target)
         try:
-            study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view)
+            study_id = engine.run(question, store, workers=workers, seed=seed, ray=ray, progress=view, first=first)
         except KeyboardInterrupt as stop:
             raise type(stop)(f"stopped; every run that ended is stored, and `sweep run {name}` goes on") from None
         data = results.collect(store, study_id)
@@ -66,6 +67,24 @@ def run(name: str, database: str, budget: str | None, verify: str | None, run_li
         return {**found, "report": str(pages.write_report(data, target))}
     except pages.PageError as error:  # what was found is shown all the same
         return {**found, "report_error": str(error)}
+
+
+def _first(question: Any, database: str, older: str) -> list[tuple[dict, str]]:
+    """(params, origin) of the trials that the study begins with, from study `older`; says what was taken."""
+    from sweep import results, warmstart
+
+    with _open(database) as store:
+        row = store.find(older)
+        label = _label(row, newest=False)
+        mine = [s["id"] for s in store.studies() if (s["name"], s["hash"]) == (question.name, question.hash)]
+        if row["id"] in mine:
+            print(f"from {label}: that is this study itself, which goes on with its trials", file=sys.stderr)
+            return []
+        begun = [t for study_id in mine for t in store.trials(study_id) if t["origin"].startswith(warmstart.origin(label))]
+        start = (warmstart.Start(label, already=len(begun)) if begun
+                 else warmstart.plan(question, results.collect(store, row["id"]), label))  # fmt: skip
+    print(warmstart.sentence(start), file=sys.stderr)
+    return start.first
 
 
 def _check_writable(folder: Path) -> None:

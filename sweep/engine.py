@@ -7,7 +7,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,11 +31,13 @@ HOPELESS = 8
 
 
 def run(study: Any, store: Any, workers: int | None = None, seed: int = 0, ray: str | None = None,
-        progress: Callable[[dict], None] | None = None, command: str | None = None) -> int:
+        progress: Callable[[dict], None] | None = None, command: str | None = None,
+        first: Sequence[tuple[dict, str]] = ()) -> int:
     """Searches for `study.budget.study_seconds` of wall time, then measures the finalists; the study's id in the store.
 
     A study that was interrupted goes on with what is left of its budget; one that came to its end starts on a fresh one. Ctrl-C once:
     runs in flight end, finalists are measured. Twice, or SIGTERM: KeyboardInterrupt; all that ended is stored. `ray`: address of a cluster.
+    `first`: (params, origin) of trials that come before any suggestion.
     """
     cpu_before = time.process_time()
     sampler = Sampler(study.sampler, study.dimensions, seed, functools.partial(trainers.network_size, study))  # before anything is written: it may be unusable here
@@ -51,6 +53,7 @@ def run(study: Any, store: Any, workers: int | None = None, seed: int = 0, ray: 
         try:
             if pool:
                 with pool:
+                    search.begin_with(first)
                     search.run(pool, left.search_seconds, interrupts)
             seconds = study.budget.verify_seconds if pool else left.verify_seconds
             finished = measure.verify(search, seconds, interrupts) and not interrupts.count
@@ -142,6 +145,15 @@ class Search:
         self._load()
 
     # -- the loop ---------------------------------------------------------------------------------------
+
+    def begin_with(self, first: Sequence[tuple[dict, str]]) -> None:
+        """Trials behind trial 0 and before what is suggested; all stored now, so that a study that is stopped goes on with them."""
+        if first and not self.trials:
+            first = [(self.study.trial0(), "default"), *first]
+        for params, origin in first:
+            if all(trial.params != params for trial in self.trials.values()):
+                self.sampler.add(params)
+                self._new_trial(params, origin)
 
     def run(self, pool: Any, seconds: float, interrupts: Interrupts) -> None:
         """Until the time is over, nothing is left to try, or Ctrl-C."""

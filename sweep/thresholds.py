@@ -140,4 +140,4 @@ def _check(data: dict, curves: Mapping[int, np.ndarray], threshold: float, goal:
     reached = "" if best is None else f" (the highest point of any curve is {best:,.4g})"
     raise ThresholdError(
         f"study {name!r}: --at {threshold:,.10g} is above its {goal.what} of {goal.target:,.10g}, where its runs end{reached}; legal is up to "
-        f"that. For more, raise {key} in [solve] and run it again")
+        f"that. For more, raise {key} in [solve] and begin with what is known: `sweep run {name} --from {name}`")

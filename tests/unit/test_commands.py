@@ -116,6 +116,8 @@ def test_report_is_written_again(folder):
     (["run", "cartpole", "--run", "0s"], "0"),
     (["run", "cartpole", "--sampler", "tpee"], "Did you mean 'tpe'?"),
     (["run", "broken.toml"], "not TOML"),
+    (["run", "cartpole", "--from", "cartpol"], "It holds cartpole"),
+    (["best", "cartpole", "--at", "476"], "above its mean return of 475"),
     (["run", "cartpole", "--db", "broken.toml"], "broken.toml"),
     (["run", "cartpole", "--budget", "1s", "--report", "occupied"], "occupied"),
     (["show", "cartpol"], "Did you mean 'cartpole'?"),
