@@ -122,7 +122,7 @@ def _announce_change(question: Any, store: Any, folder: Path | None) -> None:
 def ended(value: dict) -> str:
     """The last words of `sweep run`: what was found, where it is, how to go on."""
     name = value["study"]
-    lines = [_counted(value), *_front(value), ""]
+    lines = [_counted(value), *_front(value), *_at_ends(value), ""]
     if value["report"]:
         lines.append(f"report     {value['report']}")
     if value["recommended"] is not None:
@@ -188,7 +188,7 @@ def show(database: str, name: str, within: float) -> dict:
 
 
 def _overview(data: dict, within: float) -> dict:
-    from sweep import results, unsolved
+    from sweep import bounds, results, unsolved
 
     counts = data["counts"]
     kept = ("trials", "runs", "training_seconds", "platform_seconds")
@@ -196,7 +196,7 @@ def _overview(data: dict, within: float) -> dict:
             "question": data["study"]["question"],
             "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
             "best_mean": unsolved.best_mean(data), "cut_off": _cut_off(data), "crashes": unsolved.crashes(data),
-            "unsolved": unsolved.facts(data)}
+            "unsolved": unsolved.facts(data), "at_ends": bounds.at_ends(data)}
 
 
 def _cut_off(data: dict) -> int:
@@ -210,12 +210,20 @@ def overview(value: dict) -> str:
     head = textwrap.fill(f"{value['study']}: {value['question']}" if value["question"] else value["study"], 80)
     rule = textwrap.fill(f"{value['env']} is solved by a {goal.what} of {formats.param(goal.target)} over "
                          f"{solve['episodes']} fresh episodes, policy {solve['policy']}", 80)
-    return "\n".join([head, rule, _counted(value), *_front(value)])
+    return "\n".join([head, rule, _counted(value), *_front(value), *_at_ends(value)])
 
 
 def _front(value: dict) -> list[str]:
     """The front below a line left free; nothing where it is said already why there is none."""
     return ["", terminal.front(value)] if value["front"] or not _unsolved(value) else []
+
+
+def _at_ends(value: dict) -> list[str]:
+    """Where the best trials sit on an end of what was searched, below a line left free."""
+    from sweep import bounds
+
+    lines = [textwrap.fill(bounds.sentence(found), 80) for found in value.get("at_ends", [])]
+    return ["", *lines] if lines else []
 
 
 def _counted(value: dict) -> str:
@@ -242,7 +250,7 @@ def _unsolved(value: dict) -> str:
 
 def best(database: str, name: str, max_parameters: int | None, within: float, at: float | None = None) -> dict:
     """The front and the recommended trial, among networks of at most `max_parameters`; had the study asked for `at`, where given."""
-    from sweep import results, thresholds, unsolved
+    from sweep import bounds, results, thresholds, unsolved
 
     data, reached = _collect(database, name), None
     if at is not None:
@@ -250,7 +258,7 @@ def best(database: str, name: str, max_parameters: int | None, within: float, at
             data, reached = thresholds.at(data, store.curves(data["study"]["id"]), at)
         reached |= thresholds.answers(data, max_parameters, within)
     found = {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"],
-             "unsolved": unsolved.facts(data), **({"at": {**reached, "within": within}} if reached else {})}
+             "unsolved": unsolved.facts(data), "at_ends": bounds.at_ends(data), **({"at": {**reached, "within": within}} if reached else {})}
     if max_parameters is None or found["front"]:
         return found
     solved = [t["parameters"] for t in data["trials"]
@@ -277,6 +285,7 @@ def recommendation(value: dict) -> str:
     if reached:
         told = thresholds.sentences(reached, {basis: reached[basis] for basis in ("verified", "search")}, reached["within"])
         shown = "\n".join([shown, "", *(textwrap.fill(line, 80) for line in told)])
+    shown = "\n".join([shown, *_at_ends(value)])
     if found is None:
         return shown + "\nNothing is recommended: no trial of the front is verified."
     params = terminal.table(["param", "value"], [(key, formats.param(v)) for key, v in found["params"].items()])

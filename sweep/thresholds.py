@@ -47,7 +47,9 @@ def at(data: dict, curves: Mapping[int, np.ndarray], threshold: float) -> tuple[
 
     trials = [_summed({**t, "runs": moved(t["runs"]), "verification": moved(t["verification"])}) for t in data["trials"]]
     found["late"] = numbers.median(late) if late else None
-    return {**data, "trials": trials}, found
+    moved_data = {**data, "trials": trials}
+    best = results.best(moved_data)
+    return {**moved_data, "front": [entry["trial"] for entry in best["front"]], "recommended": best["recommended"]}, found
 
 
 def crossed(run: dict, curve: np.ndarray | None, threshold: float, best: str, late: list[float] | None = None) -> dict:
@@ -140,4 +142,4 @@ def _check(data: dict, curves: Mapping[int, np.ndarray], threshold: float, goal:
     reached = "" if best is None else f" (the highest point of any curve is {best:,.4g})"
     raise ThresholdError(
         f"study {name!r}: --at {threshold:,.10g} is above its {goal.what} of {goal.target:,.10g}, where its runs end{reached}; legal is up to "
-        f"that. For more, raise {key} in [solve] and begin with what is known: `sweep run {name} --from {name}`")
+        f"that. For more, raise {key} in [solve] and begin with what is known: `sweep run {data['study']['name']} --from {name}`")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sweep import formats, results, space
+from sweep import figures, formats, results, space
 from trainer_native import config
 
 #: Most trials that are taken: each costs a run at least, before the search looks for itself.
@@ -42,7 +41,7 @@ def plan(study: Any, data: dict, label: str) -> Start:
     defaults = {**{name: h.default for name, h in known.items()}, "try_from": study.solve.target}
     same_returns = _same_returns(study.definition(), data["study"]["definition"])
     seen = {_key(study.trial0())}
-    for trial in _ranked(data):
+    for trial in ranked(data):
         if len(start.first) == MOST:
             break
         given = {name: value for name, value in trial["params"].items() if name != "try_from" or same_returns}
@@ -97,19 +96,20 @@ def _trials(count: int) -> str:
     return f"{count} {'trial' if count == 1 else 'trials'}"
 
 
-def _ranked(data: dict) -> list[dict]:
+def ranked(data: dict) -> list[dict]:
     """Trials that solved, the most trusted first: verified, the recommended before the front before others; then those measured again,
     then claims as solid as a front asks for, then the rest; among equals the fastest first."""
-    front = set(data["front"])
-
-    def key(trial: dict) -> tuple:
-        of = trial["verified"] or trial["search"]
-        solid = trial["search"] is not None and trial["search"]["runs"] >= results.SOLID_RUNS and trial["search"]["solved"] >= results.SOLID_SOLVES
-        rank = 0 if trial["is_verified"] else 1 if trial["verified"] else 2 if solid else 3
-        return rank, trial["number"] != data["recommended"], trial["number"] not in front, of["seconds"]["restart_ert"], trial["number"]
-
-    solved = [t for t in data["trials"] if (of := t["verified"] or t["search"]) and math.isfinite(of["seconds"]["restart_ert"])]
-    return sorted(solved, key=key)
+    front, rated = set(data.get("front") or []), []
+    for trial in data.get("trials") or []:
+        claim, seconds = trial.get("search") or {}, figures.time_of(figures.summary(trial))
+        if seconds is None:
+            continue
+        runs, solves = (formats.finite(claim.get(key)) or 0 for key in ("runs", "solved"))
+        solid = runs >= results.SOLID_RUNS and solves >= results.SOLID_SOLVES
+        rank = ("verified", "unverified", "claimed").index(figures.state(trial)) + (figures.state(trial) == "claimed" and not solid)
+        number = trial["number"]
+        rated.append((rank, number != data.get("recommended"), number not in front, seconds, number, trial))
+    return [trial for *_, trial in sorted(rated, key=lambda row: row[:-1])]
 
 
 def _nearest(dimension: space.Dimension, value: Any, default: Any) -> Any:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from . import figures, formats, unsolved
+from . import bounds, figures, formats, unsolved
 from .figures import state, summary, time_of
 
 #: Most trials that get a row and their params; the rest is in the database.
@@ -48,6 +48,7 @@ def context(data: dict) -> dict[str, Any]:
         "only": len(verified) == 1,
         "smallest": smallest(recommended, definition.get("dimensions") or {}) if recommended else None,
         "fastest": row(min(verified, key=lambda t: time_of(summary(t)) or math.inf), claim=False) if verified else None,
+        "at_ends": [bounds.sentence(found) for found in bounds.at_ends(data)],
         "why_not": [] if recommended else why_not(data, measured),
         "commands": commands(name, recommended["number"]) if recommended else [f"sweep run {shlex.quote(name)}"],
         "asked": asked(study),
