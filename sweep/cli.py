@@ -299,7 +299,7 @@ def bench_envs(as_json, **options) -> None:
 @bench.command("search")
 @click.argument("tables", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--method", "methods", multiple=True, metavar="NAME", help="capri, tpe, random, cmaes, gp: `sweep run` with this sampler, "
-              "or without a rule as in capri:no-caps, capri:one-seed; plain-tpe and so on: Optuna alone; asha, hyperband; protein: PufferLib's rule. May be repeated.")
+              "or without a rule as in capri:no-caps, capri:one-seed; plain-tpe and so on: Optuna alone; asha, hyperband; protein: PufferLib's rule; smac: SMAC3. May be repeated.")
 @click.option("--replays", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="Seeds of each search.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True, metavar="N", help="Simulated workers.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Replays at a time on this machine.")

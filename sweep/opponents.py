@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sweep import opponent_protein, replay, space
+from sweep import opponent_protein, opponent_smac, replay, space
 from sweep.race import Rules
 from sweep.replay import Clock, Found, SimulatedPool, Trace, World
 from sweep.samplers import optuna_quietly
@@ -33,13 +33,14 @@ PLAIN = {
 #: Suffix of a sampler of `sweep run` -> the rules it keeps.
 WITHOUT = {"no-caps": Rules(cap=False), "one-seed": Rules(grow=False)}
 #: Other rules -> the loop that keeps them.
-RULES = {"protein": opponent_protein.Protein}
+RULES = {"protein": opponent_protein.Protein, "smac": opponent_smac.Smac}
 #: Methods without a suffix.
 METHODS = (*SAMPLERS, *PLAIN, *RULES)
 #: Methods whose suggestions are dear are asked for SLOW_TRIALS; from then on they answer with what they have.
-SLOW, SLOW_TRIALS = ("gp", "plain-gp", "protein"), 200
+SLOW, SLOW_TRIALS = ("gp", "plain-gp", "protein", "smac"), 200
 #: Method -> (module, packages) without which it cannot be replayed.
-NEEDS = {"gp": ("torch", "torch"), "plain-gp": ("torch", "torch"), "protein": ("scipy", "scipy")}
+NEEDS = {"gp": ("torch", "torch"), "plain-gp": ("torch", "torch"), "protein": ("scipy", "scipy"),
+         "smac": ("smac", "'smac>=2.4' 'scikit-learn<1.9'")}  # fmt: skip
 #: Pruners decide when a run has had run_seconds ÷ 64, ÷ 16, ÷ 4.
 RUNGS = (64, 16, 4)
 

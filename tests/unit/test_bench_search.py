@@ -47,7 +47,8 @@ def answers(table, name, workers=2, seconds=None, seed=0):
     return opponents.method(name)(table, seed, [end * share for share in (0.1, 0.5, 1.0)], workers)
 
 
-ALL = [name for name in opponents.METHODS if "gp" not in name] + ["capri:no-caps", "capri:one-seed"]
+#: All but those that need a package which the tests do not.
+ALL = [name for name in opponents.METHODS if opponents.NEEDS.get(name, ["scipy"])[0] == "scipy"] + ["capri:no-caps", "capri:one-seed"]
 
 
 @pytest.mark.parametrize("name", ALL)
