@@ -60,7 +60,7 @@ def found(store: Store, asked: study.Study) -> dict[str, Any]:
 
 
 def ratio(mine: dict | None, first: dict | None) -> list[float] | None:
-    """restart ERT over that of FIRST, with the least and the most that the two 90% intervals allow."""
+    """restart ERT over that of FIRST, with the least and the most that the two 95% intervals allow."""
     if not mine or not first:
         return None
     a, b = mine["seconds"], first["seconds"]
@@ -82,7 +82,7 @@ def table(rows: dict[str, dict[str, dict]]) -> str:
             told = "" if compared is None or cell == FIRST else f"{compared[0]:.2f} ({compared[1]:.2f}–{compared[2]:.2f})"
             lines.append([game, cell, formats.whole(best["parameters"]), f"{best['solved']}/{best['runs']}", *spans,
                           formats.short(best["env_steps"]["median"]), told])
-    head = ["game", "cell", "size", "solved", "median, s (95%)", "restart ERT, s (90%)", "env steps", f"ERT / {FIRST}'s"]
+    head = ["game", "cell", "size", "solved", "median, s (95%)", "restart ERT, s (95%)", "env steps", f"ERT / {FIRST}'s"]
     return terminal.table(head, lines)
 
 

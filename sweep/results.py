@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import machine, statistics
+from . import intervals, machine, statistics
 
 #: Runs and solves from which on a claim of the search stands on the front, where any trial has as many.
 SOLID_RUNS, SOLID_SOLVES = 4, 3
@@ -86,15 +86,15 @@ def best(data: dict, max_parameters: int | None = None, within: float = 1.5) -> 
 def summary(runs: Sequence[dict], seconds: str, all_cores: Sequence[dict] = (), audits: Sequence[bool] = ()) -> dict | None:
     """What runs of one trial say together; `seconds` is the column of their times. None where no run says anything.
 
-    Intervals: of the solved share and the median 95%, of the restart ERT 90%. `false_solves` is a share of `audits`."""
+    All intervals are at 95%; docs/coverage.md says how often they cover. `false_solves` is a share of `audits`."""
     runs = [r for r in runs if r["status"] != "crashed"]
     if not runs:
         return None
     times, solved = statistics.outcomes((r["status"], r[seconds] or 0.0, r["reason"] or "") for r in runs)
     count = int(np.sum(solved))
     low, high = statistics.clopper_pearson(count, len(runs))
-    median, median_low, median_high = statistics.median_interval(times, solved)
-    ert_low, ert_high = statistics.restart_ert_interval(times, solved) if count else (math.inf, math.inf)
+    median, median_low, median_high = intervals.median(times, solved)
+    ert_low, ert_high = intervals.restart_ert(times, solved)
     steps = [r["env_steps"] for r in runs if r["status"] == "solved"]
     return {
         "runs": len(runs),

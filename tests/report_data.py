@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sweep import statistics
+from sweep import intervals, statistics
 
 DIMENSIONS = {
     "hidden": [8, 16, 32, 64], "layers": 1, "envs": {"pow2": [32, 512]}, "horizon": {"pow2": [16, 128]},
@@ -36,8 +36,8 @@ def run(number: int, seed: int, scale: float, rate: float, rng, cap: float = 60.
 def summarise(runs: list[dict], measured: bool = False) -> dict:
     """The SUMMARY of some runs."""
     times, solved = statistics.outcomes((r["status"], r["seconds"], r["reason"]) for r in runs)
-    median, low, high = statistics.median_interval(times, solved)
-    ert_low, ert_high = statistics.restart_ert_interval(times, solved, draws=100)
+    median, low, high = intervals.median(times, solved)
+    ert_low, ert_high = intervals.restart_ert(times, solved, draws=100)
     k = int(sum(solved))
     share_low, share_high = statistics.clopper_pearson(k, len(runs))
     return {
