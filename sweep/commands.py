@@ -193,6 +193,7 @@ def _overview(data: dict, within: float) -> dict:
     counts = data["counts"]
     kept = ("trials", "runs", "training_seconds", "platform_seconds")
     return {**results.best(data, within=within), "study": data["study"].get("label", data["study"]["name"]),
+            "runner_up": results.runner_up(data, None, within),
             "question": data["study"]["question"],
             "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
             "best_mean": unsolved.best_mean(data), "cut_off": _cut_off(data), "crashes": unsolved.crashes(data),
@@ -258,6 +259,7 @@ def best(database: str, name: str, max_parameters: int | None, within: float, at
             data, reached = thresholds.at(data, store.curves(data["study"]["id"]), at)
         reached |= thresholds.answers(data, max_parameters, within)
     found = {**results.best(data, max_parameters=max_parameters, within=within), "study": data["study"]["label"],
+             "runner_up": results.runner_up(data, max_parameters, within),
              "unsolved": unsolved.facts(data), "at_ends": bounds.at_ends(data), **({"at": {**reached, "within": within}} if reached else {})}
     if max_parameters is None or found["front"]:
         return found
@@ -286,6 +288,8 @@ def recommendation(value: dict) -> str:
         told = thresholds.sentences(reached, {basis: reached[basis] for basis in ("verified", "search")}, reached["within"])
         shown = "\n".join([shown, "", *(textwrap.fill(line, 80) for line in told)])
     shown = "\n".join([shown, *_at_ends(value)])
+    if found and value.get("runner_up"):
+        shown += f"\n{textwrap.fill(terminal.runner_up(found['trial'], value['runner_up']), 80)}"
     if found is None:
         return shown + "\nNothing is recommended: no trial of the front is verified."
     params = terminal.table(["param", "value"], [(key, formats.param(v)) for key, v in found["params"].items()])

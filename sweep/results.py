@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import intervals, machine, statistics
+from . import comparison, intervals, machine, statistics
 
 #: Runs and solves from which on a claim of the search stands on the front, where any trial has as many.
 SOLID_RUNS, SOLID_SOLVES = 4, 3
@@ -83,6 +83,27 @@ def best(data: dict, max_parameters: int | None = None, within: float = 1.5) -> 
     }
 
 
+def runner_up(data: dict, max_parameters: int | None = None, within: float = 1.5) -> dict | None:
+    """The recommended trial beside the fastest other verified one: `ratio` of their restart ERTs with its 95% interval and the
+    p-value of no difference; None where there are not two. An end that is not bounded is None.
+
+    The same seeds chose the two among the finalists, so a p-value just below 0.05 is no proof."""
+    trials = [t for t in data["trials"] if max_parameters is None or (t["parameters"] or 0) <= max_parameters]
+    verified = {t["number"]: t for t in trials if t["is_verified"]}
+    first = _recommended(trials, within)
+    others = [number for number in verified if number != first]
+    if first is None or not others:
+        return None
+    other = min(others, key=lambda number: (_time(verified[number]), number))
+    found = comparison.compare(*(c for number in (first, other) for c in _outcomes(verified[number]["verification"], "seconds")))
+    return {"trial": other, **{key: _finite(getattr(found, key)) for key in ("ratio", "low", "high", "p_value")}}
+
+
+def _outcomes(runs: Sequence[dict], seconds: str) -> tuple[np.ndarray, np.ndarray]:
+    """(times, solved) as statistics takes them; `seconds` is the column of the times."""
+    return statistics.outcomes((r["status"], r[seconds] or 0.0, r["reason"] or "") for r in runs)
+
+
 def summary(runs: Sequence[dict], seconds: str, all_cores: Sequence[dict] = (), audits: Sequence[bool] = ()) -> dict | None:
     """What runs of one trial say together; `seconds` is the column of their times. None where no run says anything.
 
@@ -90,7 +111,7 @@ def summary(runs: Sequence[dict], seconds: str, all_cores: Sequence[dict] = (), 
     runs = [r for r in runs if r["status"] != "crashed"]
     if not runs:
         return None
-    times, solved = statistics.outcomes((r["status"], r[seconds] or 0.0, r["reason"] or "") for r in runs)
+    times, solved = _outcomes(runs, seconds)
     count = int(np.sum(solved))
     low, high = statistics.clopper_pearson(count, len(runs))
     median, median_low, median_high = intervals.median(times, solved)

@@ -46,6 +46,14 @@ def front(best: dict) -> str:
     return table(head, rows) + "\nsize: parameters   > recommended   * verified: 12+ fresh seeds, 80%+ solved"
 
 
+def runner_up(trial: int, found: dict) -> str:
+    """How sure it is that a trial is faster than another, from what `results.runner_up` gives."""
+    high = "∞" if found["high"] is None else formats.number(found["high"])
+    return (f"Trial {trial} takes {formats.number(found['ratio'])} × the restart ERT of trial {found['trial']}, the fastest other verified "
+            f"(95% interval {formats.number(found['low'])}–{high}, which allows for failures not seen yet; p of no difference "
+            f"{found['p_value']:.2g}).")
+
+
 def curve(points, width: int = 30, rows: int = 12, what: str = "mean return") -> str:
     """A learning curve [n, 4: CPU seconds, seconds, env steps, mean return, or `what` else] as a table with a bar for it."""
     points = [p for p in points if p[3] == p[3]]

@@ -50,7 +50,7 @@ def test_ls_show_and_best_agree(folder):
     (row,) = json.loads(sweep(folder, "ls", "--json")[1])
     best = json.loads(sweep(folder, "best", "cartpole", "--json")[1])
     show = json.loads(sweep(folder, "show", "cartpole", "--json")[1])
-    assert set(best) == {"study", "env", "machine", "front", "recommended", "unsolved", "at_ends"}
+    assert set(best) == {"study", "env", "machine", "front", "recommended", "runner_up", "unsolved", "at_ends"}
     assert {key: show[key] for key in best} == best
     assert row["study"] == "cartpole" and row["state"] == "idle" and row["trials"] == show["counts"]["trials"] > 0
     assert set(show["counts"]["runs"]) <= {"solved", "censored", "diverged", "crashed"}

@@ -90,6 +90,23 @@ def test_the_smallest_verified_network_close_to_the_fastest_is_recommended(writt
     assert [e["trial"] for e in small["front"]] == [0] and small["recommended"] == 0
 
 
+def test_the_recommended_trial_stands_beside_the_fastest_other_verified_one(written):
+    times = np.linspace(0.8, 1.2, 12)
+    written.trial(0, 50, [1.0] * 4, 2.0 * times)
+    written.trial(1, 100, [1.0] * 4, 1.4 * times)
+    written.trial(2, 400, [1.0] * 4, times)
+    written.trial(3, 60, [0.1] * 4)  # claimed only
+    data = written.collect()
+    found = results.runner_up(data)
+    assert found["trial"] == 2 and found["ratio"] == pytest.approx(1.4) and found["p_value"] < 0.005
+    assert 0.8 < found["low"] < 1.4 < found["high"] < 2.5  # twelve of twelve may still hide a quarter that fail
+    assert results.runner_up(data, within=1.1)["trial"] == 1  # recommended is then the fastest
+    assert results.runner_up(data, max_parameters=60) is None
+    shown = commands.recommendation({**results.best(data), "runner_up": found})
+    assert "Trial 1 takes 1.40 × the restart ERT of trial 2" in shown and max(map(len, shown.splitlines())) <= 80
+    assert "the fastest other verified" not in commands.recommendation(results.best(data))
+
+
 def test_claims_of_smaller_networks_stand_below_the_verified_ones(written):
     written.trial(0, 400, [1.0] * 4, [1.0] * 12)
     written.trial(1, 100, [3.0] * 4)
