@@ -36,8 +36,9 @@ WITHOUT = {"no-caps": Rules(cap=False), "one-seed": Rules(grow=False)}
 RULES = {"protein": opponent_protein.Protein, "smac": opponent_smac.Smac}
 #: Methods without a suffix.
 METHODS = (*SAMPLERS, *PLAIN, *RULES)
-#: Methods whose suggestions are dear are asked for SLOW_TRIALS; from then on they answer with what they have.
-SLOW, SLOW_TRIALS = ("gp", "plain-gp", "protein", "smac"), 200
+#: Methods whose suggestions are dear are asked for SLOW_TRIALS; from then on they answer with what they have. Samplers of `sweep run`
+#: are none: the engine asks a model only where it can be paid for.
+SLOW, SLOW_TRIALS = ("plain-gp", "protein", "smac"), 200
 #: Method -> (module, packages) without which it cannot be replayed.
 NEEDS = {"gp": ("torch", "torch"), "plain-gp": ("torch", "torch"), "protein": ("scipy", "scipy"),
          "smac": ("smac", "'smac>=2.4' 'scikit-learn<1.9'")}  # fmt: skip
