@@ -122,7 +122,7 @@ def _announce_change(question: Any, store: Any, folder: Path | None) -> None:
 def ended(value: dict) -> str:
     """The last words of `sweep run`: what was found, where it is, how to go on."""
     name = value["study"]
-    lines = [_counted(value), *_front(value), *_at_ends(value), ""]
+    lines = [_counted(value), *_front(value), *_about_the_space(value), ""]
     if value["report"]:
         lines.append(f"report     {value['report']}")
     if value["recommended"] is not None:
@@ -188,7 +188,7 @@ def show(database: str, name: str, within: float) -> dict:
 
 
 def _overview(data: dict, within: float) -> dict:
-    from sweep import bounds, results, unsolved
+    from sweep import bounds, importance, results, unsolved
 
     counts = data["counts"]
     kept = ("trials", "runs", "training_seconds", "platform_seconds")
@@ -197,7 +197,8 @@ def _overview(data: dict, within: float) -> dict:
             "question": data["study"]["question"],
             "definition": data["study"]["definition"], "counts": {key: counts[key] for key in kept},
             "best_mean": unsolved.best_mean(data), "cut_off": _cut_off(data), "crashes": unsolved.crashes(data),
-            "unsolved": unsolved.facts(data), "at_ends": bounds.at_ends(data)}
+            "unsolved": unsolved.facts(data), "at_ends": bounds.at_ends(data),
+            "importance": importance.of(data)}
 
 
 def _cut_off(data: dict) -> int:
@@ -211,7 +212,7 @@ def overview(value: dict) -> str:
     head = textwrap.fill(f"{value['study']}: {value['question']}" if value["question"] else value["study"], 80)
     rule = textwrap.fill(f"{value['env']} is solved by a {goal.what} of {formats.param(goal.target)} over "
                          f"{solve['episodes']} fresh episodes, policy {solve['policy']}", 80)
-    return "\n".join([head, rule, _counted(value), *_front(value), *_at_ends(value)])
+    return "\n".join([head, rule, _counted(value), *_front(value), *_about_the_space(value)])
 
 
 def _front(value: dict) -> list[str]:
@@ -219,11 +220,12 @@ def _front(value: dict) -> list[str]:
     return ["", terminal.front(value)] if value["front"] or not _unsolved(value) else []
 
 
-def _at_ends(value: dict) -> list[str]:
-    """Where the best trials sit on an end of what was searched, below a line left free."""
-    from sweep import bounds
+def _about_the_space(value: dict) -> list[str]:
+    """How the space could be another: where the best trials sit on an end of it, and what does not matter; below a line left free."""
+    from sweep import bounds, importance
 
-    lines = [textwrap.fill(bounds.sentence(found), 80) for found in value.get("at_ends", [])]
+    told = [bounds.sentence(found) for found in value.get("at_ends", [])] + [importance.sentence(value.get("importance"))]
+    lines = [textwrap.fill(line, 80) for line in told if line]
     return ["", *lines] if lines else []
 
 
@@ -287,7 +289,7 @@ def recommendation(value: dict) -> str:
     if reached:
         told = thresholds.sentences(reached, {basis: reached[basis] for basis in ("verified", "search")}, reached["within"])
         shown = "\n".join([shown, "", *(textwrap.fill(line, 80) for line in told)])
-    shown = "\n".join([shown, *_at_ends(value)])
+    shown = "\n".join([shown, *_about_the_space(value)])
     if found and value.get("runner_up"):
         shown += f"\n{textwrap.fill(terminal.runner_up(found['trial'], value['runner_up']), 80)}"
     if found is None:

@@ -117,7 +117,7 @@ def render(data: dict) -> str:
         loader=jinja2.FileSystemLoader(templates), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )
-    environment.filters.update(whole=formats.whole, percent=formats.percent, moment=wording.moment)
+    environment.filters.update(whole=formats.whole, seconds=formats.seconds, percent=formats.percent, moment=wording.moment)
     drawn = draw(data)
     return environment.get_template("report.html").render(
         **wording.context(data),

@@ -37,8 +37,8 @@ class Features:
         self.columns = columns
         numbers = [i for i, (_, word) in enumerate(columns) if word is None]
         pairs = [(i, j) for i in range(len(columns)) for j in range(i) if columns[i][0] != columns[j][0]]
-        self._numbers = np.array(numbers, int)
-        self._left, self._right = (np.array([pair[side] for pair in pairs], int) for side in (0, 1))
+        self.numbers = np.array(numbers, int)
+        self.pairs = tuple(np.array([pair[side] for pair in pairs], int) for side in (0, 1))  # of products: their two columns
         #: Of each feature: 0 the constant, 1 slopes, 2 squares, 3 products; each kind has its own prior.
         self.kinds = np.repeat([0, 1, 2, 3], [1, len(columns), len(numbers), len(pairs)])
 
@@ -53,8 +53,8 @@ class Features:
 
     def expand(self, linear: np.ndarray) -> np.ndarray:
         """All features [params, features] from what `linear` gives."""
-        squares = linear[:, self._numbers] ** 2 - 1 / 3  # of mean zero over the space, so that it says nothing of the constant
-        return np.concatenate([np.ones((len(linear), 1)), linear, squares, linear[:, self._left] * linear[:, self._right]], axis=1)
+        squares = linear[:, self.numbers] ** 2 - 1 / 3  # of mean zero over the space, so that it says nothing of the constant
+        return np.concatenate([np.ones((len(linear), 1)), linear, squares, linear[:, self.pairs[0]] * linear[:, self.pairs[1]]], axis=1)
 
 
 class Surrogate:

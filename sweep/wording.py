@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from . import bounds, figures, formats, unsolved
+from . import bounds, figures, formats, importance, unsolved
 from .figures import state, summary, time_of
 
 #: Most trials that get a row and their params; the rest is in the database.
@@ -49,6 +49,9 @@ def context(data: dict) -> dict[str, Any]:
         "smallest": smallest(recommended, definition.get("dimensions") or {}) if recommended else None,
         "fastest": row(min(verified, key=lambda t: time_of(summary(t)) or math.inf), claim=False) if verified else None,
         "at_ends": [bounds.sentence(found) for found in bounds.at_ends(data)],
+        "importance": importance.rows(found := importance.of(data)),
+        "does_not_matter": importance.sentence(found),
+        "importance_of": found,
         "why_not": [] if recommended else why_not(data, measured),
         "commands": commands(name, recommended["number"]) if recommended else [f"sweep run {shlex.quote(name)}"],
         "asked": asked(study),

@@ -115,4 +115,4 @@ def test_the_terminal_and_the_report_say_it():
     sentence = bounds.sentence(next(f for f in found if f["name"] == "learning_rate"))
     assert sentence.startswith("The best trials sit on the upper end of learning_rate (0.1)")
     assert sentence + "." in pages.render(data)
-    assert sentence in " ".join(" ".join(commands._at_ends({"at_ends": found})).split())
+    assert sentence in " ".join(" ".join(commands._about_the_space({"at_ends": found})).split())
