@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 import shlex
+import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -62,6 +63,7 @@ def context(data: dict) -> dict[str, Any]:
         "solved_trials": sum(time_of(t.get("search")) is not None for t in trials.values()),
         "thinned": len(trials) > figures.MOST_DOTS,
         "measured": rows(measured, claim=False),
+        "claims_held": claims_held(verified),
         "claimed": rows([t for t in front if not t.get("verified")], claim=True),
         "listed": [
             {**r, "commands": commands(name, r["trial"]),
@@ -106,6 +108,17 @@ def row(trial: dict, claim: bool) -> dict[str, Any]:
         "all_cores": "" if all_cores is None else formats.short(all_cores),
         "false_solves": formats.percent(of.get("false_solves")),
     }
+
+
+def claims_held(verified: list[dict]) -> str:
+    """How much longer verified trials take than the search had claimed of them, in a sentence; empty where none has both."""
+    pairs = [(time_of(t.get("verified")), time_of(t.get("search"))) for t in verified]
+    ratios = [measured / claimed for measured, claimed in pairs if measured and claimed]
+    if not ratios:
+        return ""
+    of = "the verified trial takes" if len(ratios) == 1 else f"the {len(ratios)} verified trials take, at the median,"
+    return (f"Measured alone with fresh seeds, in wall seconds, {of} {formats.number(statistics.median(ratios))} × the restart ERT that the "
+            "search claimed of them in CPU seconds: the best of many claims looks faster than it is.")
 
 
 def smallest(trial: dict, dimensions: dict[str, Any]) -> list[str] | None:

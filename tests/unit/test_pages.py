@@ -99,6 +99,17 @@ def test_claims_and_measurements_have_tables_of_their_own():
     assert text.index("Measured again, with fresh seeds") < text.index("Claimed by the search only")
 
 
+def test_says_how_far_claims_held():
+    data = report_data.study()
+    for trial in data["trials"]:
+        if trial["is_verified"]:
+            trial["search"]["seconds"]["restart_ert"] = trial["verified"]["seconds"]["restart_ert"] / 1.25
+    line = "verified trials take, at the median, 1.25 × the restart ERT that the search claimed of them in CPU seconds"
+    assert line in Page(pages.render(data)).text
+    verified = [t for t in data["trials"] if t["is_verified"]]
+    assert "the verified trial takes 1.25 ×" in wording.claims_held(verified[:1]) and wording.claims_held([]) == ""
+
+
 def test_hostile_text_stays_text():
     data = report_data.study(trials=20)
     data["study"].update(name=HOSTILE, question=HOSTILE, env=HOSTILE, sampler=HOSTILE)
